@@ -1,0 +1,27 @@
+// Executes one run in this process: lays the arena out, fills it, launches, checks guards, gathers outputs.
+#ifndef TILEPROOF_EXECUTE_RUNNER_H
+#define TILEPROOF_EXECUTE_RUNNER_H
+
+#include "execute/subject.h"
+#include "tileproof/property.h"
+
+namespace tileproof {
+
+class Arena;  // memory/arena.h
+
+// `inputs` are packed and of `problem`. The result's `inputs` stays empty.
+// Throws EnvironmentError when memory cannot be had.
+RunResult execute_run(Arena& arena, const Subject& subject, const Problem& problem, const Tiling& tiling,
+                      const Memory& memory, const HostTensors& inputs);
+
+// Where time went since the process started, in seconds.
+struct StageTimes {
+  double fill = 0;
+  double kernel = 0;
+  double judge = 0;  // guards and gathering
+};
+StageTimes& stage_times();
+
+}  // namespace tileproof
+
+#endif

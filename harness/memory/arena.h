@@ -1,0 +1,71 @@
+// The memory of a run: every tensor between guards, every gap between its rows a guard too.
+//
+// One arena per worker; its buffer is kept and grows. A dense run puts all tensors into one buffer. A sparse run gives
+// each tensor with a widened stride its own reservation of address space, of which only the pages that hold rows and
+// the guards next to them are mapped; any other access faults.
+#ifndef TILEPROOF_MEMORY_ARENA_H
+#define TILEPROOF_MEMORY_ARENA_H
+
+#include <cstddef>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "memory/layout.h"
+
+namespace tileproof {
+
+// The machine cannot give what a run needs. Ends in exit status 3.
+class EnvironmentError : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// A tensor in place. `at` is its base's position in canary coordinates; guards reach `before` bytes in front of the
+// base and `after` bytes behind the last element.
+struct Placed {
+  Layout layout;
+  std::byte* base = nullptr;
+  std::size_t at = 0;
+  std::size_t before = 0;
+  std::size_t after = 0;
+  // Of a sparse tensor: what is mapped, as disjoint ascending [from, to) in bytes from the base. Empty when dense.
+  std::vector<std::pair<std::int64_t, std::int64_t>> mapped;
+};
+
+class Arena {
+ public:
+  Arena() = default;
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  // Places and paints. `overrun_rows`: guards behind a tensor hold at least this many of its rows (rows of the axis
+  // before the innermost), so that a tile that runs over lands in a guard. Throws EnvironmentError.
+  void prepare(const std::vector<Layout>& layouts, GuardFill guard, std::int64_t overrun_rows);
+
+  std::vector<Placed>& tensors() { return placed_; }
+  void scatter(const Placed& placed, const std::byte* packed) const;
+  void gather(const Placed& placed, std::byte* packed) const;
+  void prefill(const Placed& placed, GuardFill fill) const;
+  // Packed index of the first element that differs from `packed`; -1 when none does.
+  std::int64_t first_difference(const Placed& placed, const std::byte* packed) const;
+  std::vector<GuardDamage> damage(GuardFill guard) const;
+
+ private:
+  struct Reservation {
+    std::byte* address = nullptr;
+    std::size_t size = 0;
+  };
+  void place_dense(const std::vector<Layout>& layouts, std::int64_t overrun_rows);
+  void place_sparse(Placed& placed, GuardFill guard);
+  void release_sparse();
+
+  std::vector<Placed> placed_;
+  std::byte* buffer_ = nullptr;
+  std::size_t capacity_ = 0;
+  std::vector<Reservation> reservations_;
+};
+
+}  // namespace tileproof
+
+#endif

@@ -1,0 +1,66 @@
+// What judge() sees: the executed runs, and the comparisons that several properties share.
+#ifndef TILEPROOF_SEARCH_RESULTS_H
+#define TILEPROOF_SEARCH_RESULTS_H
+
+#include <optional>
+#include <vector>
+
+#include "tileproof/property.h"
+
+namespace tileproof {
+
+class Results {
+ public:
+  Results(const Plan& plan, const std::vector<HostTensors>& inputs, const std::vector<RunResult>& runs)
+      : plan_(plan), inputs_(inputs), runs_(runs) {}
+  const RunResult& run(RunId id) const { return runs_[id]; }
+  const RunRequest& request(RunId id) const { return plan_.runs()[id]; }
+  const Problem& problem(ProblemId id) const { return plan_.problems()[id]; }
+  const Problem& problem_of(RunId id) const { return problem(request(id).problem); }
+  const HostTensors& problem_inputs(ProblemId id) const { return inputs_[id]; }
+  // What the subject was given in this run (gathers applied).
+  const HostTensors& inputs(RunId id) const {
+    return runs_[id].inputs.empty() ? inputs_[plan_.runs()[id].problem] : runs_[id].inputs;
+  }
+
+ private:
+  const Plan& plan_;
+  const std::vector<HostTensors>& inputs_;
+  const std::vector<RunResult>& runs_;
+};
+
+// Which elements of a run's outputs correspond to which of another: position i along `axis` of `a` is position
+// index[i] of `b`. Empty: the same place. Tensors without the axis correspond whole when `others` is set, else are
+// left out.
+struct Correspondence {
+  AxisKind axis = AxisKind::token;
+  std::vector<std::int64_t> index;
+  bool others = true;
+};
+
+// Section 4 of the design: bitwise where the arithmetic leaves no choice (exact data, copies, 16-bit products in f32,
+// or a subject that pins contraction and order), otherwise within the sum of both bounds. `kind` names the failure.
+std::optional<Failure> compare_runs(const CaseContext& context, const Results& results, RunId a, RunId b,
+                                    const Correspondence& correspondence, std::string_view kind);
+
+// Every element of the run's outputs against the reference.
+std::optional<Failure> compare_with_reference(const CaseContext& context, const Results& results, RunId id);
+
+// Per element of one output tensor: reference value and bound; bound < 0 marks a bit copy.
+struct Bounded {
+  std::vector<double> value;
+  std::vector<double> bound;
+};
+// Indexed by tensor; absent tensors are empty.
+std::vector<Bounded> reference_values(const Problem& problem, const tileproof_arithmetic& arithmetic,
+                                      const HostTensors& inputs);
+
+// "q[token=3, head=8, dim=70]".
+std::string element_name(const TensorShape& shape, std::int64_t element);
+
+// The largest observed error over its bound since the process started, per worker; printed so that bounds stay honest.
+double largest_error_over_bound();
+
+}  // namespace tileproof
+
+#endif
