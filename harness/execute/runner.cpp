@@ -77,7 +77,13 @@ void launch(Arena& arena, const Subject& subject, const Problem& problem, const 
   request.order_seed = tiling.order_seed;
   request.message = message.data();
   request.message_size = message.size();
+  if (launch_stage() != nullptr) {
+    *launch_stage() = 2;
+  }
   const std::int32_t status = subject.raw->launch(&request);
+  if (launch_stage() != nullptr) {
+    *launch_stage() = 1;
+  }
   result.status = status == TILEPROOF_LAUNCHED  ? RunResult::Status::ok
                   : status == TILEPROOF_REFUSED ? RunResult::Status::refused
                                                 : RunResult::Status::failed;
@@ -123,6 +129,11 @@ RunResult execute_run(Arena& arena, const Subject& subject, const Problem& probl
     collect(arena, memory, inputs, result);
   }
   return result;
+}
+
+std::atomic<std::uint32_t>*& launch_stage() {
+  static std::atomic<std::uint32_t>* stage = nullptr;
+  return stage;
 }
 
 StageTimes& stage_times() {

@@ -2,6 +2,9 @@
 #ifndef TILEPROOF_EXECUTE_RUNNER_H
 #define TILEPROOF_EXECUTE_RUNNER_H
 
+#include <atomic>
+#include <cstdint>
+
 #include "execute/subject.h"
 #include "tileproof/property.h"
 
@@ -13,6 +16,9 @@ class Arena;  // memory/arena.h
 // Throws EnvironmentError when memory cannot be had.
 RunResult execute_run(Arena& arena, const Subject& subject, const Problem& problem, const Tiling& tiling,
                       const Memory& memory, const HostTensors& inputs);
+
+// Where the runner notes that a launch is under way: set to 2 before it and back to 1 after it. Null: nowhere.
+std::atomic<std::uint32_t>*& launch_stage();
 
 // Where time went since the process started, in seconds.
 struct StageTimes {

@@ -1,0 +1,81 @@
+// The check: many cases of many subjects against many properties, in worker processes.
+#ifndef TILEPROOF_SEARCH_CHECK_H
+#define TILEPROOF_SEARCH_CHECK_H
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "memory/arena.h"
+#include "search/engine.h"
+
+namespace tileproof {
+
+struct Progress {
+  double elapsed = 0;        // seconds
+  double total_seconds = 0;  // the budget; 0 when cases are counted instead
+  std::uint64_t cases = 0;
+  std::uint64_t launches = 0;
+  std::uint64_t findings = 0;
+  std::string subject;
+};
+
+struct CheckOptions {
+  std::vector<const Subject*> subjects;
+  std::vector<const Property*> properties;
+  std::uint64_t seed = 0;
+  std::optional<std::uint64_t> cases;  // generated cases per subject; without it, `seconds` is shared among subjects
+  double seconds = 30;
+  int jobs = 0;  // 0: one per core
+  double timeout_seconds = 10;  // a case that takes longer hangs
+  std::vector<Case> corpus;     // run first, on every subject of its operation
+  bool stop_on_failure = false;  // a subject is done at its first failure
+  std::function<void(const Progress&)> progress;  // a few times a second; may be empty
+};
+
+struct Tally {
+  std::uint64_t cases = 0;  // judged: held + failed
+  std::uint64_t power = 0;  // of those, how many could have failed
+  std::uint64_t held = 0;
+  std::uint64_t failed = 0;
+  std::uint64_t refused = 0;
+  std::uint64_t not_applicable = 0;
+};
+
+struct Finding {
+  std::string subject;
+  std::string property;
+  std::string signature;
+  std::string case_text;
+  std::string message;
+  std::vector<std::string> evidence;
+  std::uint64_t count = 0;       // cases with this signature
+  std::uint64_t first_case = 0;  // number of the first such case; corpus cases come first
+};
+
+struct SubjectReport {
+  const Subject* subject = nullptr;
+  std::uint64_t cases = 0;
+  std::uint64_t launches = 0;
+  std::vector<Tally> tallies;     // parallel to the properties
+  std::vector<Finding> findings;  // by property, then by first case
+};
+
+struct CheckReport {
+  std::uint64_t seed = 0;
+  double seconds = 0;
+  int jobs = 0;
+  std::vector<const Property*> properties;
+  std::vector<SubjectReport> subjects;
+  double largest_error_over_bound = 0;
+  bool interrupted = false;
+};
+
+// Throws EnvironmentError and HarnessError. SIGINT ends it early with what was found so far.
+CheckReport run_check(const CheckOptions& options);
+
+}  // namespace tileproof
+
+#endif

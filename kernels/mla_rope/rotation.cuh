@@ -1,0 +1,129 @@
+// Pairs (x1, x2) of a rope row, the two layouts they are stored in, and their rotation.
+//
+//   interleaved   x1[0] x2[0] x1[1] x2[1] ...          split halves   x1[0] x1[1] ... | x2[0] x2[1] ...
+//
+// Arithmetic is f32 with every rounding written out (no contraction), so that each build gives the same bits.
+#ifndef TILEPROOF_KERNELS_MLA_ROPE_ROTATION_CUH
+#define TILEPROOF_KERNELS_MLA_ROPE_ROTATION_CUH
+
+#include "elements.cuh"
+
+namespace {
+
+// Pairs per thread: interleaved, they fill one vector.
+template <typename T>
+constexpr int kPairs = kVectorBytes / (2 * sizeof(T));
+
+// Heads whose pairs a thread holds in registers while it waits for the others to load theirs.
+constexpr int kHeadsPerThread = 8;
+
+// The pairs [first, first + count) of a row of `half` pairs, handled by one thread.
+struct Chunk {
+  int first;
+  int count;
+  int half;
+};
+
+// The threads of one threadIdx.y cover one row, each with kPairs pairs.
+template <typename T>
+__device__ inline Chunk chunk_of_thread(int emb_dim) {
+  const int half = emb_dim / 2;
+  const int first = threadIdx.x * kPairs<T>;
+  return {first, half - first < kPairs<T> ? half - first : kPairs<T>, half};
+}
+
+template <typename T, int N>
+struct Pairs {
+  Packet<T, N> left;
+  Packet<T, N> right;
+};
+
+template <typename T, int N = kPairs<T>>
+__device__ inline Pairs<T, N> load_pairs(const T* rope, const Chunk& chunk, bool interleaved, int64_t stride = 1) {
+  if (!interleaved) {
+    return {load<N>(rope + chunk.first * stride, stride, chunk.count),
+            load<N>(rope + (chunk.half + chunk.first) * stride, stride, chunk.count)};
+  }
+  const Packet<T, 2 * N> whole = load<2 * N>(rope + 2 * chunk.first * stride, stride, 2 * chunk.count);
+  Pairs<T, N> pairs;
+  for (int i = 0; i < N; ++i) {
+    pairs.left.lane[i] = whole.lane[2 * i];
+    pairs.right.lane[i] = whole.lane[2 * i + 1];
+  }
+  return pairs;
+}
+
+template <typename T, int N>
+__device__ inline void store_pairs(T* rope, const Chunk& chunk, bool interleaved, const Pairs<T, N>& pairs,
+                                   int64_t stride = 1) {
+  if (!interleaved) {
+    store<N>(rope + chunk.first * stride, stride, chunk.count, pairs.left);
+    store<N>(rope + (chunk.half + chunk.first) * stride, stride, chunk.count, pairs.right);
+    return;
+  }
+  Packet<T, 2 * N> whole;
+  for (int i = 0; i < N; ++i) {
+    whole.lane[2 * i] = pairs.left.lane[i];
+    whole.lane[2 * i + 1] = pairs.right.lane[i];
+  }
+  store<2 * N>(rope + 2 * chunk.first * stride, stride, 2 * chunk.count, whole);
+}
+
+// cos and sin, both [max_seq, emb_dim]; the two halves of a table row may differ.
+template <typename Table>
+struct Tables {
+  const Table* cos;
+  const Table* sin;
+  int64_t cos_stride;  // between rows
+  int64_t sin_stride;
+  bool inverse;  // rotate the other way
+};
+
+template <int N>
+struct Angles {
+  float cos_left[N], cos_right[N];
+  float sin_left[N], sin_right[N];
+};
+
+template <int N, typename Table>
+__device__ inline Angles<N> load_angles(const Tables<Table>& tables, int64_t position, const Chunk& chunk) {
+  const auto cos = load_pairs<Table, N>(tables.cos + position * tables.cos_stride, chunk, false);
+  const auto sin = load_pairs<Table, N>(tables.sin + position * tables.sin_stride, chunk, false);
+  Angles<N> angles;
+  for (int i = 0; i < N; ++i) {
+    angles.cos_left[i] = to_float(cos.left.lane[i]);
+    angles.cos_right[i] = to_float(cos.right.lane[i]);
+    angles.sin_left[i] = tables.inverse ? -to_float(sin.left.lane[i]) : to_float(sin.left.lane[i]);
+    angles.sin_right[i] = tables.inverse ? -to_float(sin.right.lane[i]) : to_float(sin.right.lane[i]);
+  }
+  return angles;
+}
+
+template <typename T, int N>
+__device__ inline Pairs<T, N> rotate(const Pairs<T, N>& pairs, const Angles<N>& a) {
+  Pairs<T, N> rotated;
+  for (int i = 0; i < N; ++i) {
+    const float x1 = to_float(pairs.left.lane[i]);
+    const float x2 = to_float(pairs.right.lane[i]);
+    rotated.left.lane[i] = from_float<T>(__fsub_rn(__fmul_rn(x1, a.cos_left[i]), __fmul_rn(x2, a.sin_left[i])));
+    rotated.right.lane[i] = from_float<T>(__fadd_rn(__fmul_rn(x2, a.cos_right[i]), __fmul_rn(x1, a.sin_right[i])));
+  }
+  return rotated;
+}
+
+// The transpose of rotate: gradients of x1 and x2 from those of left and right. From may be f32 sums.
+template <typename T, typename From, int N>
+__device__ inline Pairs<T, N> rotate_adjoint(const Pairs<From, N>& gradients, const Angles<N>& a) {
+  Pairs<T, N> rotated;
+  for (int i = 0; i < N; ++i) {
+    const float left = to_float(gradients.left.lane[i]);
+    const float right = to_float(gradients.right.lane[i]);
+    rotated.left.lane[i] = from_float<T>(__fadd_rn(__fmul_rn(left, a.cos_left[i]), __fmul_rn(right, a.sin_right[i])));
+    rotated.right.lane[i] = from_float<T>(__fsub_rn(__fmul_rn(right, a.cos_right[i]), __fmul_rn(left, a.sin_left[i])));
+  }
+  return rotated;
+}
+
+}  // namespace
+
+#endif
