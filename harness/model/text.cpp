@@ -259,15 +259,13 @@ bool parse_order(const Word& word, const KeyValue& pair, Tiling& tiling) {
   Order& order = pair.key == "threads" ? tiling.threads : tiling.blocks;
   const std::size_t colon = pair.value.find(':');
   const std::string_view name = pair.value.substr(0, colon);
-  const auto seed = colon == std::string_view::npos ? std::nullopt : number(pair.value.substr(colon + 1));
+  const bool plain = colon == std::string_view::npos;
+  const std::int64_t seed = plain ? -1 : number(pair.value.substr(colon + 1)).value_or(-1);
   for (int i = 0; i < 3; ++i) {
     const bool shuffled = static_cast<Order>(i) == Order::shuffled;
-    if (name == kOrders[i] && shuffled == seed.has_value() && (shuffled || colon == std::string_view::npos) &&
-        (!shuffled || *seed >= 0)) {
+    if (name == kOrders[i] && (shuffled ? seed >= 0 : plain)) {
       order = static_cast<Order>(i);
-      if (shuffled) {
-        tiling.order_seed = static_cast<std::uint64_t>(*seed);
-      }
+      tiling.order_seed = shuffled ? static_cast<std::uint64_t>(seed) : tiling.order_seed;
       return true;
     }
   }

@@ -61,7 +61,7 @@ int32_t launch_concat_bwd(const tileproof_launch* launch) {
     p.emb_dim = bind_int(launch, "emb_dim");
     p.nope_dim = bind_int(launch, "nope_dim");
     p.block_h = shape.block_h;
-    concat_bwd_kernel<<<shape.grid, shape.block, 0, stream_of(launch)>>>(p);
+    concat_bwd_kernel<T, Table><<<shape.grid, shape.block, 0, stream_of(launch)>>>(p);
   });
 }
 

@@ -60,7 +60,7 @@ int32_t launch_concat_fwd(const tileproof_launch* launch) {
     p.emb_dim = bind_int(launch, "emb_dim");
     p.nope_dim = bind_int(launch, "nope_dim");
     p.block_h = shape.block_h;
-    concat_fwd_kernel<<<shape.grid, shape.block, 0, stream_of(launch)>>>(p);
+    concat_fwd_kernel<T, Table><<<shape.grid, shape.block, 0, stream_of(launch)>>>(p);
   });
 }
 

@@ -7,11 +7,12 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace {
 
-constexpr int kVectorBytes = 16;  // the widest access of a thread
+constexpr size_t kVectorBytes = 16;  // the widest access of a thread
 
 __device__ inline float to_float(float value) { return value; }
 __device__ inline float to_float(__half value) { return __half2float(value); }
@@ -33,8 +34,9 @@ __device__ inline __nv_bfloat16 from_float<__nv_bfloat16>(float value) {
   return __float2bfloat16_rn(value);
 }
 
+// One vector, part of one, or several in a row.
 template <typename T, int N>
-struct alignas(N * sizeof(T)) Packet {
+struct alignas(N * sizeof(T) < kVectorBytes ? N * sizeof(T) : kVectorBytes) Packet {
   T lane[N];
 };
 

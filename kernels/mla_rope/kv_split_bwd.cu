@@ -101,7 +101,7 @@ int32_t launch_kv_split_bwd(const tileproof_launch* launch) {
     p.v_dim = bind_int(launch, "v_dim");
     p.remove_interleaving = bind_int(launch, "remove_interleaving") != 0;
     p.block_h = shape.block_h;
-    kv_split_bwd_kernel<<<shape.grid, shape.block, shared_bytes, stream_of(launch)>>>(p);
+    kv_split_bwd_kernel<T, Table><<<shape.grid, shape.block, shared_bytes, stream_of(launch)>>>(p);
   });
 }
 

@@ -65,7 +65,7 @@ int32_t launch_kv_split_fwd(const tileproof_launch* launch) {
     p.v_dim = bind_int(launch, "v_dim");
     p.remove_interleaving = bind_int(launch, "remove_interleaving") != 0;
     p.block_h = shape.block_h;
-    kv_split_fwd_kernel<<<shape.grid, shape.block, 0, stream_of(launch)>>>(p);
+    kv_split_fwd_kernel<T, Table><<<shape.grid, shape.block, 0, stream_of(launch)>>>(p);
   });
 }
 

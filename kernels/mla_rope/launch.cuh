@@ -15,9 +15,9 @@ namespace {
 // contracted, the sum over heads in one order, and one rounding to storage at the end.
 constexpr const char* kLimits[] = {"head_num in 1..256", "emb_dim multiple of 4", "block_h in 1..256",
                                    "num_warps in 1,2,4,8"};
-constexpr tileproof_arithmetic kArithmetic = {
-    TILEPROOF_PRECISION_F32, /*contraction_free=*/0, TILEPROOF_PRECISION_F32, /*order_free=*/0,
-    /*sum_rounded_to_storage=*/0, /*flush_to_zero=*/0};
+constexpr tileproof_arithmetic kArithmetic = {TILEPROOF_PRECISION_F32,      /*contraction_free=*/0,
+                                              TILEPROOF_PRECISION_F32,      /*order_free=*/0,
+                                              /*sum_rounded_to_storage=*/0, /*flush_to_zero=*/0};
 
 constexpr int kMaxThreads = 1024;
 constexpr int64_t kMaxTokens = 0x7fffffff;  // of grid.x
@@ -85,8 +85,8 @@ BlockShape block_shape(const tileproof_launch* launch, int64_t tokens, int least
   return {dim3(static_cast<unsigned>(tokens), head_blocks), dim3(columns, rows), block_h};
 }
 
-// Calls launch_typed(T{}, Table{}) for the data type of tensor `data` and the type of the tables, after refusing what no
-// kernel here can take. launch_typed submits one kernel; without tokens there is none to submit.
+// Calls launch_typed(T{}, Table{}) for the data type of tensor `data` and the type of the tables, after refusing what
+// no kernel here can take. launch_typed submits one kernel; without tokens there is none to submit.
 template <typename LaunchTyped>
 int32_t dispatch(const tileproof_launch* launch, const char* data, int64_t tokens, LaunchTyped launch_typed) {
   const int32_t type = tileproof::find_tensor(launch, data)->dtype;

@@ -36,8 +36,8 @@ __global__ void q_bwd_kernel(QBwd<T, Table> p) {
       const auto gradients = load_pairs(rope + head * p.dq.head_stride, chunk, p.remove_interleaving);
       rotated[i] = rotate_adjoint<T>(gradients, angles);
     }
-    // Interleaved pairs land on halves that other threads read.
-    if (!p.remove_interleaving) __syncthreads();
+    // Interleaved pairs land on halves that the other threads of the head read.
+    if (!p.remove_interleaving && blockDim.x > 1) __syncthreads();
     for (int i = 0; i < kHeadsPerThread; ++i) {
       const int head = pass + i * blockDim.y + threadIdx.y;
       if (head < heads) store_pairs(rope + head * p.dq.head_stride, chunk, true, rotated[i]);
@@ -60,7 +60,7 @@ int32_t launch_q_bwd(const tileproof_launch* launch) {
     p.rope_offset = bind_int(launch, "rope_first") != 0 ? 0 : bind_int(launch, "nope_dim");
     p.remove_interleaving = bind_int(launch, "remove_interleaving") != 0;
     p.block_h = shape.block_h;
-    q_bwd_kernel<<<shape.grid, shape.block, 0, stream_of(launch)>>>(p);
+    q_bwd_kernel<T, Table><<<shape.grid, shape.block, 0, stream_of(launch)>>>(p);
   });
 }
 

@@ -34,8 +34,8 @@ __global__ void q_fwd_kernel(QFwd<T, Table> p) {
       const int head = pass + i * blockDim.y + threadIdx.y;
       if (head < heads) rotated[i] = rotate(load_pairs(rope + head * p.q.head_stride, chunk, true), angles);
     }
-    // Split halves land on pairs that other threads read.
-    if (!p.remove_interleaving) __syncthreads();
+    // Split halves land on pairs that the other threads of the head read.
+    if (!p.remove_interleaving && blockDim.x > 1) __syncthreads();
     for (int i = 0; i < kHeadsPerThread; ++i) {
       const int head = pass + i * blockDim.y + threadIdx.y;
       if (head < heads) store_pairs(rope + head * p.q.head_stride, chunk, p.remove_interleaving, rotated[i]);
@@ -58,7 +58,7 @@ int32_t launch_q_fwd(const tileproof_launch* launch) {
     p.rope_offset = bind_int(launch, "rope_first") != 0 ? 0 : bind_int(launch, "nope_dim");
     p.remove_interleaving = bind_int(launch, "remove_interleaving") != 0;
     p.block_h = shape.block_h;
-    q_fwd_kernel<<<shape.grid, shape.block, 0, stream_of(launch)>>>(p);
+    q_fwd_kernel<T, Table><<<shape.grid, shape.block, 0, stream_of(launch)>>>(p);
   });
 }
 

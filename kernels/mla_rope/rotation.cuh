@@ -10,12 +10,12 @@
 
 namespace {
 
-// Pairs per thread: interleaved, they fill one vector.
+// Pairs per thread: one vector of each split half, two vectors of interleaved pairs.
 template <typename T>
-constexpr int kPairs = kVectorBytes / (2 * sizeof(T));
+constexpr int kPairs = kVectorBytes / sizeof(T);
 
 // Heads whose pairs a thread holds in registers while it waits for the others to load theirs.
-constexpr int kHeadsPerThread = 8;
+constexpr int kHeadsPerThread = 4;
 
 // The pairs [first, first + count) of a row of `half` pairs, handled by one thread.
 struct Chunk {
@@ -44,11 +44,16 @@ __device__ inline Pairs<T, N> load_pairs(const T* rope, const Chunk& chunk, bool
     return {load<N>(rope + chunk.first * stride, stride, chunk.count),
             load<N>(rope + (chunk.half + chunk.first) * stride, stride, chunk.count)};
   }
-  const Packet<T, 2 * N> whole = load<2 * N>(rope + 2 * chunk.first * stride, stride, 2 * chunk.count);
+  // One vector after the other: what moves as one vector stays in one register, on the host too.
+  const T* const row = rope + 2 * chunk.first * stride;
+  const Packet<T, N> front = load<N>(row, stride, min(2 * chunk.count, N));
+  const Packet<T, N> back = load<N>(row + N * stride, stride, max(2 * chunk.count - N, 0));
   Pairs<T, N> pairs;
-  for (int i = 0; i < N; ++i) {
-    pairs.left.lane[i] = whole.lane[2 * i];
-    pairs.right.lane[i] = whole.lane[2 * i + 1];
+  for (int i = 0; i < N / 2; ++i) {
+    pairs.left.lane[i] = front.lane[2 * i];
+    pairs.right.lane[i] = front.lane[2 * i + 1];
+    pairs.left.lane[N / 2 + i] = back.lane[2 * i];
+    pairs.right.lane[N / 2 + i] = back.lane[2 * i + 1];
   }
   return pairs;
 }
@@ -61,12 +66,17 @@ __device__ inline void store_pairs(T* rope, const Chunk& chunk, bool interleaved
     store<N>(rope + (chunk.half + chunk.first) * stride, stride, chunk.count, pairs.right);
     return;
   }
-  Packet<T, 2 * N> whole;
-  for (int i = 0; i < N; ++i) {
-    whole.lane[2 * i] = pairs.left.lane[i];
-    whole.lane[2 * i + 1] = pairs.right.lane[i];
+  Packet<T, N> front;
+  Packet<T, N> back;
+  for (int i = 0; i < N / 2; ++i) {
+    front.lane[2 * i] = pairs.left.lane[i];
+    front.lane[2 * i + 1] = pairs.right.lane[i];
+    back.lane[2 * i] = pairs.left.lane[N / 2 + i];
+    back.lane[2 * i + 1] = pairs.right.lane[N / 2 + i];
   }
-  store<2 * N>(rope + 2 * chunk.first * stride, stride, 2 * chunk.count, whole);
+  T* const row = rope + 2 * chunk.first * stride;
+  store<N>(row, stride, min(2 * chunk.count, N), front);
+  store<N>(row + N * stride, stride, max(2 * chunk.count - N, 0), back);
 }
 
 // cos and sin, both [max_seq, emb_dim]; the two halves of a table row may differ.

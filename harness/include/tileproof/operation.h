@@ -85,7 +85,8 @@ class ReferenceSink {
   virtual void copied(std::size_t tensor, std::int64_t row, std::int64_t dim, std::size_t source,
                       std::int64_t source_element, std::int64_t count) = 0;
   // out[tensor][row][dim + i*step] has value[i], and a correct subject is within bound[i] of it, i < count.
-  // bound[i] == 0 on exact data: then it must be equal (with +0 == -0).
+  // bound[i] == 0 on exact data: then it must be equal (with +0 == -0). An infinite or NaN value must be that value or
+  // a NaN again. An infinite bound promises nothing (an intermediate may overflow).
   virtual void computed(std::size_t tensor, std::int64_t row, std::int64_t dim, std::int64_t step,
                         const double* value, const double* bound, std::int64_t count) = 0;
   // Called when the exact recipe was claimed but a product, sum or result is not representable.
@@ -135,7 +136,8 @@ class Operation {
   // Names a set of output elements that depend on each other only: adjoint compares inner products per group, so
   // that one wrong element is not drowned. `element` is packed row-major in tensor `tensor` (in or out). Groups of
   // an in tensor and an out tensor share one numbering. -1: no group.
-  virtual std::int64_t group(const Problem& problem, std::size_t tensor, std::int64_t element) const;
+  // `output` says whether the tensor is meant as it goes in or as it comes out (in-place operations permute).
+  virtual std::int64_t group(const Problem& problem, std::size_t tensor, std::int64_t element, bool output) const;
 
   // Whether a token's output can differ from its input by more than a copy, i.e. an overrun can show in values.
   virtual bool rotates(const Problem& problem) const = 0;

@@ -1,0 +1,74 @@
+# tileproof_add_kernels(NAME name SOURCE_DIR dir KERNELS a b [PATCH file] [VARIANT text] [EXPECTED text] [CUDA])
+#
+# Builds dir/a.cu, dir/b.cu for the CPU executor as object library <name>_cpu and, with CUDA where nvcc was found, as
+# <name>_cuda. PATCH is applied to a copy of the whole directory first. VARIANT ("@fault") and EXPECTED (the properties
+# that find it) become part of the subjects' declarations.
+include(CheckCXXCompilerFlag)
+check_cxx_compiler_flag(-mno-fma TILEPROOF_HAVE_MNO_FMA)
+if(TILEPROOF_HAVE_MNO_FMA)
+  set(TILEPROOF_NO_FMA -mno-fma)
+endif()
+
+set(tileproof_cmake_dir ${CMAKE_CURRENT_LIST_DIR})
+
+if(TILEPROOF_CUDA)
+  find_program(TILEPROOF_NVCC nvcc HINTS /usr/local/cuda/bin)
+endif()
+if(TILEPROOF_CUDA AND TILEPROOF_NVCC)
+  message(STATUS "tileproof: every kernel is compiled by ${TILEPROOF_NVCC} too")
+else()
+  message(STATUS "tileproof: no CUDA toolkit: CPU only")
+endif()
+
+function(tileproof_add_kernels)
+  cmake_parse_arguments(arg "CUDA" "NAME;SOURCE_DIR;PATCH;VARIANT;EXPECTED" "KERNELS" ${ARGN})
+  set(out ${CMAKE_CURRENT_BINARY_DIR}/${arg_NAME})
+  get_filename_component(dir_name ${arg_SOURCE_DIR} NAME)
+  file(GLOB inputs CONFIGURE_DEPENDS ${arg_SOURCE_DIR}/*.cu ${arg_SOURCE_DIR}/*.cuh)
+  set(host_sources)
+  set(cuda_sources)
+  foreach(kernel IN LISTS arg_KERNELS)
+    list(APPEND host_sources ${out}/${dir_name}/${kernel}.cpp)
+    list(APPEND cuda_sources ${out}/${dir_name}/${kernel}.cu)
+  endforeach()
+  add_custom_command(
+    OUTPUT ${out}/prepared BYPRODUCTS ${host_sources} ${cuda_sources}
+    COMMAND ${CMAKE_COMMAND} -DSOURCE_DIR=${arg_SOURCE_DIR} -DOUTPUT_DIR=${out} -DPATCH=${arg_PATCH}
+            -P ${tileproof_cmake_dir}/prepare_kernel.cmake
+    DEPENDS ${inputs} ${arg_PATCH} ${tileproof_cmake_dir}/prepare_kernel.cmake
+    COMMENT "Preparing kernels ${arg_NAME}" VERBATIM)
+  add_custom_target(${arg_NAME}_prepare DEPENDS ${out}/prepared)
+
+  set(definitions TILEPROOF_BUILD=${arg_NAME} "TILEPROOF_VARIANT=\"${arg_VARIANT}\""
+                  "TILEPROOF_EXPECTED=\"${arg_EXPECTED}\"")
+  set_source_files_properties(${host_sources} PROPERTIES GENERATED TRUE)
+  add_library(${arg_NAME}_cpu OBJECT ${host_sources})
+  add_dependencies(${arg_NAME}_cpu ${arg_NAME}_prepare)
+  target_include_directories(${arg_NAME}_cpu BEFORE PRIVATE
+    ${PROJECT_SOURCE_DIR}/harness/include/tileproof/shims ${PROJECT_SOURCE_DIR}/harness/include)
+  # Kernels move vectors of one type over storage of another, as CUDA allows.
+  # g++ 12 fuses alternating sums and differences (vfmaddsub) in spite of -ffp-contract=off, so the host gets no such
+  # instruction: contraction is pinned by the source alone.
+  target_compile_options(${arg_NAME}_cpu PRIVATE ${TILEPROOF_NO_FMA} -fno-strict-aliasing -Wno-unused-function -Wno-unknown-pragmas)
+  target_compile_definitions(${arg_NAME}_cpu PRIVATE TILEPROOF_ON_CPU "TILEPROOF_DEVICE=\"cpu\"" ${definitions})
+
+  if(arg_CUDA AND TILEPROOF_CUDA AND TILEPROOF_NVCC)
+    set(objects)
+    foreach(kernel IN LISTS arg_KERNELS)
+      set(object ${out}/${kernel}.cuda.o)
+      add_custom_command(
+        OUTPUT ${object}
+        COMMAND ${TILEPROOF_NVCC} -std=c++17 -O3 --fmad=false -Xcompiler -fPIC
+                -gencode arch=compute_90,code=sm_90 -gencode arch=compute_90,code=compute_90
+                -I${PROJECT_SOURCE_DIR}/harness/include
+                -DTILEPROOF_BUILD=${arg_NAME}_cuda -DTILEPROOF_DEVICE=\"cuda\" "-DTILEPROOF_VARIANT=\"${arg_VARIANT}\""
+                "-DTILEPROOF_EXPECTED=\"${arg_EXPECTED}\"" -c ${out}/${dir_name}/${kernel}.cu -o ${object}
+        DEPENDS ${out}/prepared ${PROJECT_SOURCE_DIR}/harness/include/tileproof/plugin.h
+                ${PROJECT_SOURCE_DIR}/harness/include/tileproof/plugin_binding.h
+        COMMENT "nvcc ${arg_NAME}/${kernel}.cu" VERBATIM)
+      list(APPEND objects ${object})
+    endforeach()
+    add_custom_target(${arg_NAME}_cuda ALL DEPENDS ${objects})
+    add_dependencies(${arg_NAME}_cuda ${arg_NAME}_prepare)
+  endif()
+endfunction()

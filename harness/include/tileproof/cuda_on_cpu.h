@@ -1,0 +1,217 @@
+// tileproof/cuda_on_cpu.h: ordinary CUDA C++ kernel source on the host.
+//
+// Threads of a block run one after another in plain loops. Only when a thread reaches a barrier or a warp operation is
+// it suspended, on a fiber of its own, while the others go on; a kernel without barriers costs one context switch a
+// launch. The order of threads and blocks is part of the request (tileproof/plugin.h): between two barriers, a
+// conflict between two threads shows in forward or in reverse order.
+//
+// Promises: blockDim up to 1024 threads, grid limits of CUDA, dynamic shared memory up to 227 KiB; beyond them a launch
+// fails by name through cudaGetLastError(), as on a GPU. A barrier that can never be passed ends the launch with an
+// error, never with a hang. Threads that have returned count as arrived. One launch at a time per process thread.
+//
+// The kernel source includes <cuda_runtime.h>, <cuda_fp16.h> and <cuda_bf16.h>; host builds find those of
+// tileproof/shims first, with or without a CUDA toolkit. Two spellings are rewritten by the build before the host
+// compiler sees them: kernel<<<...>>>(...) and extern __shared__ arrays.
+#ifndef TILEPROOF_CUDA_ON_CPU_H
+#define TILEPROOF_CUDA_ON_CPU_H
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "tileproof/plugin.h"
+
+#define __global__
+#define __device__
+#define __host__
+#define __constant__ static
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __shared__ static
+
+using std::max;
+using std::min;
+
+struct uint3 {
+  unsigned x, y, z;
+};
+
+struct dim3 {
+  unsigned x, y, z;
+  constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+};
+
+// Of the thread that runs now.
+extern uint3 threadIdx;
+extern uint3 blockIdx;
+extern dim3 blockDim;
+extern dim3 gridDim;
+constexpr int warpSize = 32;
+
+using cudaStream_t = void*;
+enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidConfiguration = 9, cudaErrorLaunchFailure = 719 };
+cudaError_t cudaGetLastError();
+const char* cudaGetErrorString(cudaError_t error);  // of the last error: what was wrong, in words
+
+namespace tileproof::cpu {
+
+// Suspends the running thread until every thread of the block that has not returned is here too.
+void block_barrier();
+
+// Suspends the running thread until every member of `mask` in its warp is here too. Each brings 8 bytes; afterwards
+// `all` (32 entries) holds what each lane of the warp brought, until the next warp operation.
+void warp_exchange(unsigned mask, std::uint64_t mine, std::uint64_t all[32]);
+
+unsigned lane_id();
+void* dynamic_shared();
+
+using Body = void (*)(void* closure);
+// Runs body once per thread of every block. Errors are left for cudaGetLastError().
+void run_grid(dim3 grid, dim3 block, std::size_t shared_bytes, Body body, void* closure);
+
+// launcher(kernel, grid, block[, shared_bytes[, stream]])(arguments...)
+template <typename... Parameters>
+auto launcher(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes = 0,
+              cudaStream_t = nullptr) {
+  return [=](std::type_identity_t<Parameters>... arguments) {
+    auto call = [&] { kernel(arguments...); };
+    run_grid(grid, block, shared_bytes, [](void* closure) { (*static_cast<decltype(call)*>(closure))(); }, &call);
+  };
+}
+
+// Runs a subject's launch function under the orders of the request.
+int32_t run_scheduled(const tileproof_launch* request, int32_t (*launch)(const tileproof_launch*));
+
+template <typename T>
+T shuffle(unsigned mask, T value, unsigned source) {
+  static_assert(sizeof(T) <= 8);
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof value);
+  std::uint64_t all[32];
+  warp_exchange(mask, bits, all);
+  std::memcpy(&value, &all[source & 31U], sizeof value);
+  return value;
+}
+
+
+}  // namespace tileproof::cpu
+
+inline void __syncthreads() { tileproof::cpu::block_barrier(); }
+inline void __syncwarp(unsigned mask = 0xffffffffU) {
+  std::uint64_t all[32];
+  tileproof::cpu::warp_exchange(mask, 0, all);
+}
+inline void __threadfence() {}
+inline void __threadfence_block() {}
+
+template <typename T>
+T __shfl_sync(unsigned mask, T value, int source, int width = 32) {
+  const unsigned lane = tileproof::cpu::lane_id();
+  const unsigned base = lane & ~static_cast<unsigned>(width - 1);
+  return tileproof::cpu::shuffle(mask, value, base + (static_cast<unsigned>(source) & static_cast<unsigned>(width - 1)));
+}
+template <typename T>
+T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32) {
+  const unsigned lane = tileproof::cpu::lane_id();
+  const unsigned target = lane ^ static_cast<unsigned>(lane_mask);
+  const bool inside = (target & ~static_cast<unsigned>(width - 1)) <= (lane & ~static_cast<unsigned>(width - 1));
+  return tileproof::cpu::shuffle(mask, value, inside ? target : lane);
+}
+template <typename T>
+T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32) {
+  const unsigned lane = tileproof::cpu::lane_id();
+  const bool inside = (lane & static_cast<unsigned>(width - 1)) + delta < static_cast<unsigned>(width);
+  return tileproof::cpu::shuffle(mask, value, inside ? lane + delta : lane);
+}
+template <typename T>
+T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32) {
+  const unsigned lane = tileproof::cpu::lane_id();
+  const bool inside = (lane & static_cast<unsigned>(width - 1)) >= delta;
+  return tileproof::cpu::shuffle(mask, value, inside ? lane - delta : lane);
+}
+
+inline unsigned __ballot_sync(unsigned mask, int predicate) {
+  std::uint64_t all[32];
+  tileproof::cpu::warp_exchange(mask, predicate != 0 ? 1 : 0, all);
+  unsigned votes = 0;
+  for (unsigned lane = 0; lane < 32; ++lane) {
+    votes |= (mask >> lane & 1U) != 0 && all[lane] != 0 ? 1U << lane : 0U;
+  }
+  return votes;
+}
+inline int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) != 0 ? 1 : 0; }
+inline int __all_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) == mask ? 1 : 0; }
+
+// One thread runs at a time, so read-modify-write is atomic as it is.
+template <typename T>
+T atomicAdd(T* address, std::type_identity_t<T> value) {
+  const T old = *address;
+  *address = old + value;
+  return old;
+}
+template <typename T>
+T atomicMax(T* address, std::type_identity_t<T> value) {
+  const T old = *address;
+  *address = old < value ? value : old;
+  return old;
+}
+template <typename T>
+T atomicMin(T* address, std::type_identity_t<T> value) {
+  const T old = *address;
+  *address = value < old ? value : old;
+  return old;
+}
+template <typename T>
+T atomicExch(T* address, std::type_identity_t<T> value) {
+  const T old = *address;
+  *address = value;
+  return old;
+}
+template <typename T>
+T atomicCAS(T* address, std::type_identity_t<T> compare, std::type_identity_t<T> value) {
+  const T old = *address;
+  *address = old == compare ? value : old;
+  return old;
+}
+
+inline float __fmul_rn(float a, float b) { return a * b; }
+inline float __fadd_rn(float a, float b) { return a + b; }
+inline float __fsub_rn(float a, float b) { return a - b; }
+inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
+inline float __fdividef(float a, float b) { return a / b; }
+inline float rsqrtf(float a) { return 1.0F / std::sqrt(a); }
+template <typename T>
+T __ldg(const T* address) {
+  return *address;
+}
+
+struct alignas(8) float2 {
+  float x, y;
+};
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
+struct alignas(8) int2 {
+  int x, y;
+};
+struct alignas(16) int4 {
+  int x, y, z, w;
+};
+struct alignas(8) uint2 {
+  unsigned x, y;
+};
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
+inline float2 make_float2(float x, float y) { return {x, y}; }
+inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+inline int2 make_int2(int x, int y) { return {x, y}; }
+inline int4 make_int4(int x, int y, int z, int w) { return {x, y, z, w}; }
+inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
+inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+
+#endif

@@ -1,0 +1,358 @@
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "execute/subject.h"
+#include "memory/float_bits.h"
+#include "search/results.h"
+
+namespace tileproof {
+
+namespace {
+
+double largest_ratio = 0;
+
+struct Miss {
+  std::size_t tensor = 0;
+  std::int64_t element = 0;
+  double expected = 0;
+  double bound = 0;
+  bool copied = false;
+};
+
+// Compares rows of the reference against packed outputs as they come.
+class Judge : public ReferenceSink {
+ public:
+  Judge(const HostTensors& inputs, const HostTensors& outputs) : inputs_(inputs), outputs_(outputs) {}
+
+  void copied(std::size_t tensor, std::int64_t row, std::int64_t dim, std::size_t source, std::int64_t source_element,
+              std::int64_t count) override {
+    const HostTensor& out = outputs_[tensor];
+    const std::size_t size = size_of(out.shape.dtype);
+    const std::int64_t element = row * out.shape.row_length() + dim;
+    const std::byte* actual = out.bytes.data() + static_cast<std::size_t>(element) * size;
+    const std::byte* wanted = inputs_[source].bytes.data() + static_cast<std::size_t>(source_element) * size;
+    compared += count;
+    if (std::memcmp(actual, wanted, static_cast<std::size_t>(count) * size) == 0) {
+      return;
+    }
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (std::memcmp(actual + static_cast<std::size_t>(i) * size, wanted + static_cast<std::size_t>(i) * size, size) != 0) {
+        miss({tensor, element + i, inputs_[source].at(source_element + i), 0, true});
+      }
+    }
+  }
+
+  void computed(std::size_t tensor, std::int64_t row, std::int64_t dim, std::int64_t step, const double* value,
+                const double* bound, std::int64_t count) override {
+    const HostTensor& out = outputs_[tensor];
+    const std::int64_t element = row * out.shape.row_length() + dim;
+    compared += count;
+    switch (out.shape.dtype) {
+      case Dtype::f32: {
+        const float* from = out.as<const float>().data() + element;
+        scan(tensor, element, step, value, bound, count, [from](std::int64_t i) { return double{from[i]}; });
+        return;
+      }
+      case Dtype::bf16: {
+        const std::uint16_t* from = out.as<const std::uint16_t>().data() + element;
+        scan(tensor, element, step, value, bound, count, [from](std::int64_t i) { return double{bf16_to_float(from[i])}; });
+        return;
+      }
+      case Dtype::f16: {
+        const std::uint16_t* from = out.as<const std::uint16_t>().data() + element;
+        scan(tensor, element, step, value, bound, count, [from](std::int64_t i) { return double{half_to_float(from[i])}; });
+        return;
+      }
+      case Dtype::i32: break;
+    }
+  }
+
+  void inexact(std::size_t tensor, std::int64_t row, const std::string& what) override {
+    throw HarnessError(fmt::format("the exact recipe is not exact: row {} of {}: {}", row,
+                                   outputs_[tensor].shape.spec->name, what));
+  }
+
+  std::int64_t compared = 0;
+  std::int64_t misses = 0;
+  Miss first;
+
+ private:
+  template <typename Load>
+  void scan(std::size_t tensor, std::int64_t element, std::int64_t step, const double* value, const double* bound,
+            std::int64_t count, Load load) {
+    // The common case in one pass without branches: everything finite and within its bound.
+    double ratio = 0;
+    bool fine = true;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const double error = std::abs(load(i * step) - value[i]);
+      fine &= error <= bound[i];
+      ratio = std::max(ratio, bound[i] > 0 ? error / bound[i] : 0.0);
+    }
+    if (fine) {
+      largest_ratio = ratio > largest_ratio && ratio <= 1 ? ratio : largest_ratio;
+      return;
+    }
+    for (std::int64_t i = 0; i < count; ++i) {
+      const double actual = load(i * step);
+      const bool no_promise = std::isinf(bound[i]);
+      const bool right = no_promise || (std::isnan(value[i])   ? std::isnan(actual)
+                                        : std::isinf(value[i]) ? actual == value[i]
+                                                               : std::abs(actual - value[i]) <= bound[i]);
+      if (!right) {
+        miss({tensor, element + i * step, value[i], bound[i], false});
+      }
+    }
+  }
+
+  void miss(const Miss& found) {
+    if (misses++ == 0 || found.tensor < first.tensor ||
+        (found.tensor == first.tensor && found.element < first.element)) {
+      first = found;
+    }
+  }
+
+  const HostTensors& inputs_;
+  const HostTensors& outputs_;
+};
+
+class Collector : public ReferenceSink {
+ public:
+  explicit Collector(const HostTensors& inputs, std::vector<Bounded>& out, const Operation& operation, const Problem& problem)
+      : inputs_(inputs), out_(out), widths_(operation.tensors().size(), 0) {
+    out_.assign(operation.tensors().size(), {});
+    for (const TensorShape& shape : operation.shapes(problem)) {
+      if (shape.spec->role != Role::in) {
+        out_[shape.index].value.assign(static_cast<std::size_t>(shape.elements()), 0);
+        out_[shape.index].bound.assign(static_cast<std::size_t>(shape.elements()), 0);
+        widths_[shape.index] = shape.row_length();
+      }
+    }
+  }
+  void copied(std::size_t tensor, std::int64_t row, std::int64_t dim, std::size_t source, std::int64_t source_element,
+              std::int64_t count) override {
+    for (std::int64_t i = 0; i < count; ++i) {
+      put(tensor, row, dim + i, inputs_[source].at(source_element + i), -1);
+    }
+  }
+  void computed(std::size_t tensor, std::int64_t row, std::int64_t dim, std::int64_t step, const double* value,
+                const double* bound, std::int64_t count) override {
+    for (std::int64_t i = 0; i < count; ++i) {
+      put(tensor, row, dim + i * step, value[i], bound[i]);
+    }
+  }
+  void inexact(std::size_t, std::int64_t, const std::string& what) override {
+    throw HarnessError("the exact recipe is not exact: " + what);
+  }
+
+ private:
+  void put(std::size_t tensor, std::int64_t row, std::int64_t dim, double value, double bound) {
+    const auto at = static_cast<std::size_t>(row * widths_[tensor] + dim);
+    out_[tensor].value[at] = value;
+    out_[tensor].bound[at] = bound;
+  }
+  const HostTensors& inputs_;
+  std::vector<Bounded>& out_;
+  std::vector<std::int64_t> widths_;
+};
+
+// Which arithmetic leaves no choice of bits.
+bool must_be_bitwise(const Problem& problem, const tileproof_arithmetic& arithmetic, bool reordered) {
+  if (problem.choice("data") == "exact") {
+    return true;
+  }
+  return !reordered && arithmetic.contraction_free == 0 && arithmetic.order_free == 0;
+}
+
+// Maps a packed element of `a` to the packed element of `b` it corresponds to; -1: to none.
+class Mapping {
+ public:
+  Mapping(const TensorShape& a, const TensorShape& b, const Correspondence& correspondence) : a_(a), b_(b) {
+    if (correspondence.index.empty()) {
+      return;
+    }
+    axis_ = a.axis(correspondence.axis);
+    identity_ = axis_ < 0;
+    if (identity_) {
+      usable_ = correspondence.others;
+      return;
+    }
+    index_ = &correspondence.index;
+    merged_ = correspondence.axis == AxisKind::token && a.axis(AxisKind::batch) == axis_ + 1;
+    inner_ = 1;
+    for (int i = axis_ + (merged_ ? 2 : 1); i < a.rank; ++i) {
+      inner_ *= a.shape[static_cast<std::size_t>(i)];
+    }
+    length_a_ = length(a);
+    length_b_ = length(b);
+  }
+  bool usable() const { return usable_; }
+  std::int64_t operator()(std::int64_t element) const {
+    if (identity_) {
+      return element;
+    }
+    const std::int64_t inner = element % inner_;
+    const std::int64_t at = element / inner_ % length_a_;
+    const std::int64_t outer = element / inner_ / length_a_;
+    return (outer * length_b_ + (*index_)[static_cast<std::size_t>(at)]) * inner_ + inner;
+  }
+
+ private:
+  std::int64_t length(const TensorShape& shape) const {
+    const auto at = static_cast<std::size_t>(axis_);
+    return shape.shape[at] * (merged_ ? shape.shape[at + 1] : 1);
+  }
+  const TensorShape& a_;
+  const TensorShape& b_;
+  int axis_ = -1;
+  bool identity_ = true;
+  bool usable_ = true;
+  bool merged_ = false;
+  std::int64_t inner_ = 1;
+  std::int64_t length_a_ = 1;
+  std::int64_t length_b_ = 1;
+  const std::vector<std::int64_t>* index_ = nullptr;
+};
+
+bool same_bits(const HostTensor& a, std::int64_t i, const HostTensor& b, std::int64_t j) {
+  const std::size_t size = size_of(a.shape.dtype);
+  return std::memcmp(a.bytes.data() + static_cast<std::size_t>(i) * size, b.bytes.data() + static_cast<std::size_t>(j) * size,
+                     size) == 0;
+}
+
+// Equal but for the sign of zero, or both NaN.
+bool same_value(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+
+}  // namespace
+
+double largest_error_over_bound() { return largest_ratio; }
+
+std::string element_name(const TensorShape& shape, std::int64_t element) {
+  std::string result;
+  for (int i = shape.rank - 1; i >= 0; --i) {
+    const auto at = static_cast<std::size_t>(i);
+    result = fmt::format("{}={}{}{}", name_of(shape.spec->axes[at].kind), element % shape.shape[at],
+                         result.empty() ? "" : ", ", result);
+    element /= shape.shape[at];
+  }
+  return fmt::format("{}[{}]", shape.spec->name, result);
+}
+
+std::vector<Bounded> reference_values(const Problem& problem, const tileproof_arithmetic& arithmetic,
+                                      const HostTensors& inputs) {
+  std::vector<Bounded> result;
+  Collector collector(inputs, result, problem.operation(), problem);
+  problem.operation().reference(problem, arithmetic, inputs, collector);
+  return result;
+}
+
+std::optional<Failure> compare_with_reference(const CaseContext& context, const Results& results, RunId id) {
+  const RunResult& run = results.run(id);
+  const Problem& problem = results.problem_of(id);
+  Judge judge(results.inputs(id), run.outputs);
+  problem.operation().reference(problem, context.subject.raw->arithmetic, results.inputs(id), judge);
+  if (judge.misses == 0) {
+    return std::nullopt;
+  }
+  const Miss& miss = judge.first;
+  const HostTensor& tensor = run.outputs[miss.tensor];
+  Failure failure;
+  failure.tensor = tensor.shape.spec->name;
+  failure.where = miss.copied ? "copied" : "computed";
+  failure.kind = miss.copied ? "differs" : "past_bound";
+  failure.message = fmt::format("{} is {:.9g}, expected {:.9g}{} ({} of {} elements wrong)",
+                                element_name(tensor.shape, miss.element), tensor.at(miss.element), miss.expected,
+                                miss.copied ? " bit for bit" : fmt::format(" within {:.3g}", miss.bound), judge.misses,
+                                judge.compared);
+  return failure;
+}
+
+namespace {
+
+struct Difference {
+  std::int64_t count = 0;
+  std::int64_t compared = 0;
+  std::int64_t a = 0;
+  std::int64_t b = 0;
+  double bound = 0;
+};
+
+// `va`, `vb`: reference values where the comparison is by bounds; null where it is by bits.
+Difference compare_tensor(const HostTensor& a, const HostTensor& b, const Correspondence& correspondence, bool zeros_equal,
+                          const Bounded* va, const Bounded* vb) {
+  Difference difference;
+  if (correspondence.index.empty() && a.bytes == b.bytes) {
+    difference.compared = a.shape.elements();
+    return difference;
+  }
+  const Mapping mapping(a.shape, b.shape, correspondence);
+  if (!mapping.usable()) {
+    return difference;
+  }
+  const std::int64_t count = a.shape.elements();
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t j = mapping(i);
+    ++difference.compared;
+    if (same_bits(a, i, b, j) || (zeros_equal && a.at(i) == 0 && b.at(j) == 0)) {
+      continue;
+    }
+    double bound = 0;
+    if (va != nullptr && va->bound[static_cast<std::size_t>(i)] >= 0) {
+      bound = va->bound[static_cast<std::size_t>(i)] + vb->bound[static_cast<std::size_t>(j)];
+      if (same_value(a.at(i), b.at(j)) || !(std::abs(a.at(i) - b.at(j)) > bound)) {
+        continue;
+      }
+    }
+    if (difference.count++ == 0) {
+      difference.a = i;
+      difference.b = j;
+      difference.bound = bound;
+    }
+  }
+  return difference;
+}
+
+}  // namespace
+
+std::optional<Failure> compare_runs(const CaseContext& context, const Results& results, RunId a, RunId b,
+                                    const Correspondence& correspondence, std::string_view kind) {
+  const Problem& problem = results.problem_of(a);
+  const bool reordered = !correspondence.index.empty() && correspondence.axis == AxisKind::head;
+  const bool bitwise = must_be_bitwise(problem, context.subject.raw->arithmetic, false);
+  std::vector<Bounded> va;
+  std::vector<Bounded> vb;
+  for (std::size_t tensor = 0; tensor < results.run(a).outputs.size(); ++tensor) {
+    const HostTensor& left = results.run(a).outputs[tensor];
+    const HostTensor& right = results.run(b).outputs[tensor];
+    if (left.bytes.empty()) {
+      continue;
+    }
+    // Permuted heads are summed in another order: no promise of bits for a tensor without heads, unless data is exact.
+    const bool bits = bitwise && !(reordered && left.shape.axis(AxisKind::head) < 0 &&
+                                   !must_be_bitwise(problem, context.subject.raw->arithmetic, true));
+    if (!bits && va.empty()) {
+      va = reference_values(problem, context.subject.raw->arithmetic, results.inputs(a));
+      vb = reference_values(results.problem_of(b), context.subject.raw->arithmetic, results.inputs(b));
+    }
+    const Difference difference =
+        compare_tensor(left, right, correspondence, problem.choice("data") == "exact", bits ? nullptr : &va[tensor],
+                       bits ? nullptr : &vb[tensor]);
+    if (difference.count > 0) {
+      Failure failure;
+      failure.tensor = left.shape.spec->name;
+      failure.where = "values";
+      failure.kind = std::string(kind);
+      failure.message = fmt::format("{} is {:.9g} in one run and {:.9g} in the other{} ({} of {} elements differ)",
+                                    element_name(left.shape, difference.a), left.at(difference.a),
+                                    right.at(difference.b),
+                                    bits ? ", expected the same bits" : fmt::format(", expected within {:.3g}", difference.bound),
+                                    difference.count, difference.compared);
+      return failure;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace tileproof

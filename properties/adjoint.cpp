@@ -1,0 +1,105 @@
+// The backward is the transpose of the forward. Both sides are summed per group (a pair of a head, or a copied element), so
+// that one wrong element is not drowned; e and y are random.
+#include <cmath>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "plans.h"
+
+namespace tileproof {
+
+namespace {
+
+struct Sums {
+  double difference = 0;
+  double bound = 0;
+  std::string name;
+};
+using Groups = std::map<std::int64_t, Sums>;
+
+// Adds sign * result * cotangent per group; each product may be off by |cotangent| times the bound of the result. The sums
+// themselves are in double: 2^-50 of the magnitudes covers up to a thousand terms.
+void add(const Problem& problem, std::size_t tensor, bool output, const HostTensor& result, const Bounded& bounds,
+         const HostTensor& cotangent, double sign, Groups& groups) {
+  for (std::int64_t i = 0; i < std::ssize(bounds.bound); ++i) {
+    const double a = result.at(i);
+    const double b = cotangent.at(i);
+    Sums& sums = groups[problem.operation().group(problem, tensor, i, output)];
+    sums.difference += sign * a * b;
+    sums.bound += std::abs(b) * std::max(0.0, bounds.bound[static_cast<std::size_t>(i)]) + 0x1p-43 * std::abs(a * b);
+    if (sums.name.empty()) {
+      sums.name = element_name(result.shape, i);
+    }
+  }
+}
+
+class Adjoint : public Property {
+ public:
+  std::string_view name() const override { return "adjoint"; }
+  std::string_view holds_when() const override {
+    return "<F e, y> = <e, F' y> for every group of elements that depend on each other";
+  }
+
+  Expectation plan(const CaseContext& context, Plan& plan) const override {
+    const Problem& problem = context.the_case.problem;
+    const std::string& recipe = problem.choice("data");
+    if (context.adjoint == nullptr || recipe == "special" || recipe == "index") {
+      return Expectation::no("needs the adjoint's subject and data of ordinary size");
+    }
+    const Operation& other = *context.adjoint->operation;
+    Problem transposed = problem.under(other);
+    if (problem.choice("broadcast") != "none" || outside_limits(*context.adjoint, transposed)) {
+      return Expectation::no("the adjoint's subject does not take this problem");
+    }
+    RunRequest request{context.adjoint, plan.problem(transposed), context.the_case.tilings.front(), {}, {}};
+    return {.applies = true,
+            .power = has_elements(problem),
+            .reason = {},
+            .runs = {base_run(context, plan), plan.run(request)}};
+  }
+
+  std::optional<Failure> judge(const CaseContext& context, const Expectation& expectation,
+                               const Results& results) const override {
+    const Problem& problem = context.the_case.problem;
+    const Operation& mine = *context.subject.operation;
+    const Operation& other = *context.adjoint->operation;
+    const RunId there = expectation.runs[1];
+    const auto my_bounds = reference_values(problem, context.subject.raw->arithmetic, results.inputs(expectation.runs[0]));
+    const auto other_bounds =
+        reference_values(results.problem_of(there), context.adjoint->raw->arithmetic, results.inputs(there));
+    Groups groups;
+    for (const auto& [own, partner] : mine.algebra().adjoint_tensors) {
+      const std::size_t a = mine.tensor_index(own);
+      const std::size_t b = other.tensor_index(partner);
+      if (mine.tensors()[a].role != Role::in) {  // F e against y
+        add(problem, a, true, results.run(expectation.runs[0]).outputs[a], my_bounds[a], results.inputs(there)[b], 1, groups);
+      }
+      if (mine.tensors()[a].role != Role::out) {  // e against F' y
+        add(problem, a, false, results.run(there).outputs[b], other_bounds[b], results.inputs(expectation.runs[0])[a], -1,
+            groups);
+      }
+    }
+    for (const auto& [number, sums] : groups) {
+      if (!(std::abs(sums.difference) <= sums.bound)) {
+        Failure failure;
+        failure.tensor = sums.name.substr(0, sums.name.find('['));
+        failure.where = "group";
+        failure.kind = "not_adjoint";
+        failure.message = fmt::format("<F e, y> - <e, F' y> is {:.6g} around {}, expected at most {:.3g}", sums.difference,
+                                      sums.name, sums.bound);
+        return failure;
+      }
+    }
+    return std::nullopt;
+  }
+};
+
+}  // namespace
+
+const Property& adjoint_property() {
+  static const Adjoint property;
+  return property;
+}
+
+}  // namespace tileproof

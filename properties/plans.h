@@ -1,0 +1,27 @@
+// What several properties plan alike.
+#ifndef TILEPROOF_PROPERTIES_PLANS_H
+#define TILEPROOF_PROPERTIES_PLANS_H
+
+#include "execute/subject.h"
+#include "search/results.h"
+#include "tileproof/property.h"
+
+namespace tileproof {
+
+// The run most properties compare with: the case's problem under its first tiling, memory as the case says.
+RunId base_run(const CaseContext& context, Plan& plan);
+// The same with another memory.
+RunId base_run_in(const CaseContext& context, Plan& plan, const Memory& memory);
+RunId run_with(const CaseContext& context, Plan& plan, const Tiling& tiling, const Memory& memory = {});
+
+bool has_elements(const Problem& problem);
+// Whether some tile of this tiling sticks out over the heads: some value of it cuts the head axis unevenly.
+bool has_partial_block(const Problem& problem, const Tiling& tiling);
+bool some_partial_block(const CaseContext& context);
+
+// Compares every later run with the first; the first failure, its message led by what the run was.
+std::optional<Failure> same_as_first(const CaseContext& context, const Expectation& expectation, const Results& results);
+
+}  // namespace tileproof
+
+#endif

@@ -1,0 +1,182 @@
+// Every shipped fault is found by the property that its patch names, and every clean kernel passes.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "execute/runner.h"
+#include "main_setup.h"
+#include "memory/arena.h"
+#include "memory/recipes.h"
+#include "search/check.h"
+
+namespace tileproof {
+namespace {
+
+class Faults : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() { testing::load_everything(); }
+};
+
+CheckReport check_cases(const Subject& subject, std::uint64_t cases, std::vector<Case> corpus = {}) {
+  CheckOptions options;
+  options.subjects = {&subject};
+  options.properties = matching_properties({});
+  options.seed = 1;
+  options.cases = cases;
+  options.corpus = std::move(corpus);
+  return run_check(options);
+}
+
+std::vector<std::string> failed_properties(const CheckReport& report) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < report.properties.size(); ++i) {
+    if (report.subjects[0].tallies[i].failed > 0) {
+      names.emplace_back(report.properties[i]->name());
+    }
+  }
+  return names;
+}
+
+TEST_F(Faults, EveryFaultIsFoundByThePropertyItsPatchNames) {
+  int faults = 0;
+  for (const Subject& subject : subjects()) {
+    if (!subject.fault) {
+      continue;
+    }
+    ++faults;
+    ASSERT_FALSE(subject.expected.empty()) << subject.name;
+    const std::vector<std::string> failed = failed_properties(check_cases(subject, 400));
+    EXPECT_NE(std::find(failed.begin(), failed.end(), subject.expected.front()), failed.end())
+        << subject.name << " expected " << subject.expected.front() << ", failed: " << fmt::format("{}", fmt::join(failed, " "));
+  }
+  EXPECT_GE(faults, 17);
+}
+
+TEST_F(Faults, EveryCleanKernelHoldsWithPowerInEveryPropertyThatApplies) {
+  for (const Subject* subject : matching_subjects({})) {
+    const CheckReport report = check_cases(*subject, 400);
+    for (const Finding& finding : report.subjects[0].findings) {
+      ADD_FAILURE() << finding.signature << "\n" << finding.message << "\n" << finding.case_text;
+    }
+    for (std::size_t i = 0; i < report.properties.size(); ++i) {
+      const Tally& tally = report.subjects[0].tallies[i];
+      EXPECT_TRUE(tally.power > 0 || tally.cases == 0) << subject->name << " " << report.properties[i]->name();
+    }
+  }
+}
+
+// The measurements of the real forward kernel: f32, emb_dim 64, three contiguous tokens, counted past the last token.
+struct Row {
+  int head_num;
+  int block;
+  int control;
+  bool identical;
+  std::size_t past_end;  // at `block`; none at `control`
+};
+
+class MeasuredTable : public ::testing::TestWithParam<Row> {
+ protected:
+  static void SetUpTestSuite() { testing::load_everything(); }
+};
+
+struct Outcome {
+  std::set<std::int64_t> past_end;  // elements changed past the last token, over both canary patterns
+  std::vector<std::byte> q;
+};
+
+Outcome run_both_patterns(const char* subject_name, int head_num, int block_h) {
+  const Subject& subject = *find_subject(subject_name);
+  const Case c = parse_case(
+      fmt::format("mla_rope_q_fwd dtype=f32 layout=sbhd seq=3 batch=1 head_num={} nope_dim=128 emb_dim=64 inverse=0 "
+                  "remove_interleaving=0 data=normal:1 | block_h={}",
+                  head_num, block_h));
+  HostTensors inputs;
+  make_inputs(c.problem, inputs);
+  Arena arena;
+  Outcome outcome;
+  for (const GuardFill guard : {GuardFill::finite, GuardFill::nan}) {
+    Memory memory;
+    memory.guard = guard;
+    const RunResult run = execute_run(arena, subject, c.problem, c.tilings[0], memory, inputs);
+    EXPECT_EQ(run.status, RunResult::Status::ok);
+    for (const GuardDamage& damage : run.damage) {
+      EXPECT_EQ(damage.where, "after");
+      outcome.past_end.insert(damage.elements.begin(), damage.elements.end());
+    }
+    if (guard == GuardFill::finite) {
+      outcome.q = run.outputs[c.problem.operation().tensor_index("q")].bytes;
+    }
+  }
+  return outcome;
+}
+
+TEST_P(MeasuredTable, ThePatchedKernelShowsTheMeasuredNumbers) {
+  const char* patched = "cpu/mla_rope_q_fwd@head_mask_q_fwd";
+  const Outcome block = run_both_patterns(patched, GetParam().head_num, GetParam().block);
+  const Outcome control = run_both_patterns(patched, GetParam().head_num, GetParam().control);
+  EXPECT_EQ(block.past_end.size(), GetParam().past_end);
+  EXPECT_EQ(control.past_end.size(), 0U);
+  EXPECT_EQ(block.q == control.q, GetParam().identical);
+}
+
+TEST_P(MeasuredTable, TheCleanKernelIsIdenticalAndWritesNothingPastTheEnd) {
+  const Outcome block = run_both_patterns("cpu/mla_rope_q_fwd", GetParam().head_num, GetParam().block);
+  const Outcome control = run_both_patterns("cpu/mla_rope_q_fwd", GetParam().head_num, GetParam().control);
+  EXPECT_TRUE(block.past_end.empty());
+  EXPECT_TRUE(control.past_end.empty());
+  EXPECT_EQ(block.q, control.q);
+}
+
+INSTANTIATE_TEST_SUITE_P(Design, MeasuredTable,
+                         ::testing::Values(Row{12, 8, 4, false, 256}, Row{24, 16, 8, false, 512},
+                                           Row{48, 32, 16, false, 1024}, Row{96, 64, 32, false, 2048},
+                                           Row{16, 8, 4, true, 0}, Row{12, 16, 4, true, 0}));
+
+std::vector<Case> read_cases(const std::string& name) {
+  std::ifstream file(std::string(TILEPROOF_CORPUS_DIR) + "/" + name);
+  EXPECT_TRUE(file.good()) << name;
+  std::vector<Case> cases;
+  for (std::string line; std::getline(file, line);) {
+    if (!line.empty() && line[0] != '#') {
+      cases.push_back(parse_case(line));
+    }
+  }
+  return cases;
+}
+
+TEST_F(Faults, CleanKernelsHoldOnTheCorpus) {
+  for (const char* name : {"models.cases", "regressions.cases"}) {
+    const std::vector<Case> cases = read_cases(name);
+    EXPECT_GT(cases.size(), 10U);
+    for (const Subject* subject : matching_subjects({})) {
+      const CheckReport report = check_cases(*subject, 0, cases);
+      EXPECT_GT(report.subjects[0].cases, 0U) << subject->name;
+      for (const Finding& finding : report.subjects[0].findings) {
+        ADD_FAILURE() << finding.signature << "\n" << finding.message << "\n" << finding.case_text;
+      }
+    }
+  }
+}
+
+// head_num 12, block_h 8 pinned, block_h 4 as control: each patched kernel fails on each of its cases.
+TEST_F(Faults, HeadMaskRegressionFailsOnEveryPatchedKernel) {
+  int runs = 0;
+  for (const Case& c : read_cases("regressions.cases")) {
+    if (c.problem.integer("head_num") != 12) {
+      continue;
+    }
+    for (const Subject& subject : subjects()) {
+      if (subject.operation == &c.problem.operation() && subject.name.find("@head_mask_") != std::string::npos) {
+        ++runs;
+        EXPECT_FALSE(failed_properties(check_cases(subject, 0, {c})).empty()) << subject.name << "\n" << text(c);
+      }
+    }
+  }
+  EXPECT_GE(runs, 48);
+}
+
+}  // namespace
+}  // namespace tileproof
