@@ -11,13 +11,23 @@ namespace tileproof {
 
 namespace {
 
+bool has_heads(const TensorSpec& spec) {
+  return std::any_of(spec.axes.begin(), spec.axes.end(), [](const Axis& axis) { return axis.kind == AxisKind::head; });
+}
+
 // An input that every head receives comes back as a sum over heads, which is no inverse.
-bool sums_heads(const Operation& mine, std::size_t tensor) {
-  const auto has_heads = [](const TensorSpec& spec) {
-    return std::any_of(spec.axes.begin(), spec.axes.end(), [](const Axis& axis) { return axis.kind == AxisKind::head; });
-  };
-  const bool any = std::any_of(mine.tensors().begin(), mine.tensors().end(), has_heads);
-  return any && !has_heads(mine.tensors()[tensor]);
+bool sums_heads(const Operation& operation, std::size_t tensor) {
+  return std::any_of(operation.tensors().begin(), operation.tensors().end(), has_heads) &&
+         !has_heads(operation.tensors()[tensor]);
+}
+
+bool sums_outputs(const Operation& operation) {
+  for (std::size_t i = 0; i < operation.tensors().size(); ++i) {
+    if (operation.tensors()[i].role == Role::out && sums_heads(operation, i)) {
+      return true;
+    }
+  }
+  return false;
 }
 
 struct Slack {
@@ -77,6 +87,9 @@ class RoundTrip : public Property {
       return Expectation::no("the problem has no tables that are a rotation");
     }
     const Operation& other = *context.adjoint->operation;
+    if (sums_outputs(problem.operation())) {
+      return Expectation::no("the operation sums over heads, which has no inverse");
+    }
     const Problem back = rotation->under(other);
     if (outside_limits(*context.adjoint, back)) {
       return Expectation::no("the adjoint's subject does not take this problem");

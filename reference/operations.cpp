@@ -1,16 +1,9 @@
 #include "operations.h"
 
-#include "mla_rope/rope_operation.h"
+#include "mla_rope/register.h"
 
 namespace tileproof {
 
-void register_all_operations() {
-  register_operation(make_mla_rope_q_fwd());
-  register_operation(make_mla_rope_q_bwd());
-  register_operation(make_mla_rope_kv_split_fwd());
-  register_operation(make_mla_rope_kv_split_bwd());
-  register_operation(make_mla_rope_concat_fwd());
-  register_operation(make_mla_rope_concat_bwd());
-}
+void register_all_operations() { register_mla_rope(); }
 
 }  // namespace tileproof

@@ -1,13 +1,17 @@
-# tileproof_add_kernels(NAME name SOURCE_DIR dir KERNELS a b [PATCH file] [VARIANT text] [EXPECTED text] [CUDA])
+# tileproof_add_kernels(NAME name SOURCE_DIR dir KERNELS a b [PATCH file] [VARIANT text] [EXPECTED text]
+#                       [INCLUDE_DIRECTORIES dir...] [CUDA])
 #
 # Builds dir/a.cu, dir/b.cu for the CPU executor as object library <name>_cpu and, with CUDA where nvcc was found, as
 # <name>_cuda. PATCH is applied to a copy of the whole directory first. VARIANT ("@fault") and EXPECTED (the properties
-# that find it) become part of the subjects' declarations.
+# that find it) become part of the subjects' declarations. Editing a source, a header or the patch prepares the copies
+# anew, and what changed in them is compiled.
 include(CheckCXXCompilerFlag)
 check_cxx_compiler_flag(-mno-fma TILEPROOF_HAVE_MNO_FMA)
 if(TILEPROOF_HAVE_MNO_FMA)
   set(TILEPROOF_NO_FMA -mno-fma)
 endif()
+
+set(TILEPROOF_CUDA_ARCHITECTURES "90-real;90-virtual" CACHE STRING "What nvcc compiles for: NN-real is code, NN-virtual PTX")
 
 set(tileproof_cmake_dir ${CMAKE_CURRENT_LIST_DIR})
 
@@ -20,19 +24,38 @@ else()
   message(STATUS "tileproof: no CUDA toolkit: CPU only")
 endif()
 
+set(tileproof_nvcc_targets "")
+foreach(architecture IN LISTS TILEPROOF_CUDA_ARCHITECTURES)
+  if(NOT architecture MATCHES "^([0-9]+[a-z]?)-(real|virtual)$")
+    message(FATAL_ERROR "TILEPROOF_CUDA_ARCHITECTURES: '${architecture}' given, expected NN-real or NN-virtual")
+  endif()
+  set(number ${CMAKE_MATCH_1})
+  if(CMAKE_MATCH_2 STREQUAL "real")
+    list(APPEND tileproof_nvcc_targets -gencode arch=compute_${number},code=sm_${number})
+  else()
+    list(APPEND tileproof_nvcc_targets -gencode arch=compute_${number},code=compute_${number})
+  endif()
+endforeach()
+
 function(tileproof_add_kernels)
-  cmake_parse_arguments(arg "CUDA" "NAME;SOURCE_DIR;PATCH;VARIANT;EXPECTED" "KERNELS" ${ARGN})
+  cmake_parse_arguments(arg "CUDA" "NAME;SOURCE_DIR;PATCH;VARIANT;EXPECTED" "KERNELS;INCLUDE_DIRECTORIES" ${ARGN})
+  list(TRANSFORM arg_INCLUDE_DIRECTORIES PREPEND -I OUTPUT_VARIABLE include_flags)
   set(out ${CMAKE_CURRENT_BINARY_DIR}/${arg_NAME})
   get_filename_component(dir_name ${arg_SOURCE_DIR} NAME)
   file(GLOB inputs CONFIGURE_DEPENDS ${arg_SOURCE_DIR}/*.cu ${arg_SOURCE_DIR}/*.cuh)
   set(host_sources)
-  set(cuda_sources)
   foreach(kernel IN LISTS arg_KERNELS)
-    list(APPEND host_sources ${out}/${dir_name}/${kernel}.cpp)
-    list(APPEND cuda_sources ${out}/${dir_name}/${kernel}.cu)
+    list(APPEND host_sources ${out}/host/${dir_name}/${kernel}.cpp)
+  endforeach()
+  # Headers too: what includes them is compiled again in the same build.
+  set(copies)
+  foreach(input IN LISTS inputs)
+    get_filename_component(file ${input} NAME)
+    string(REGEX REPLACE "[.]cu$" ".cpp" host_file ${file})
+    list(APPEND copies ${out}/${dir_name}/${file} ${out}/host/${dir_name}/${host_file})
   endforeach()
   add_custom_command(
-    OUTPUT ${out}/prepared BYPRODUCTS ${host_sources} ${cuda_sources}
+    OUTPUT ${out}/prepared BYPRODUCTS ${copies}
     COMMAND ${CMAKE_COMMAND} -DSOURCE_DIR=${arg_SOURCE_DIR} -DOUTPUT_DIR=${out} -DPATCH=${arg_PATCH}
             -P ${tileproof_cmake_dir}/prepare_kernel.cmake
     DEPENDS ${inputs} ${arg_PATCH} ${tileproof_cmake_dir}/prepare_kernel.cmake
@@ -45,11 +68,13 @@ function(tileproof_add_kernels)
   add_library(${arg_NAME}_cpu OBJECT ${host_sources})
   add_dependencies(${arg_NAME}_cpu ${arg_NAME}_prepare)
   target_include_directories(${arg_NAME}_cpu BEFORE PRIVATE
-    ${PROJECT_SOURCE_DIR}/harness/include/tileproof/shims ${PROJECT_SOURCE_DIR}/harness/include)
+    ${PROJECT_SOURCE_DIR}/harness/include/tileproof/shims ${PROJECT_SOURCE_DIR}/harness/include
+    ${arg_INCLUDE_DIRECTORIES})
   # Kernels move vectors of one type over storage of another, as CUDA allows.
   # g++ 12 fuses alternating sums and differences (vfmaddsub) in spite of -ffp-contract=off, so the host gets no such
   # instruction: contraction is pinned by the source alone.
-  target_compile_options(${arg_NAME}_cpu PRIVATE ${TILEPROOF_NO_FMA} -fno-strict-aliasing -Wno-unused-function -Wno-unknown-pragmas)
+  target_compile_options(${arg_NAME}_cpu PRIVATE
+    ${TILEPROOF_NO_FMA} -ffp-contract=off -fno-strict-aliasing -Wno-unused-function -Wno-unknown-pragmas)
   target_compile_definitions(${arg_NAME}_cpu PRIVATE TILEPROOF_ON_CPU "TILEPROOF_DEVICE=\"cpu\"" ${definitions})
 
   if(arg_CUDA AND TILEPROOF_CUDA AND TILEPROOF_NVCC)
@@ -59,12 +84,11 @@ function(tileproof_add_kernels)
       add_custom_command(
         OUTPUT ${object}
         COMMAND ${TILEPROOF_NVCC} -std=c++17 -O3 --fmad=false -Xcompiler -fPIC
-                -gencode arch=compute_90,code=sm_90 -gencode arch=compute_90,code=compute_90
-                -I${PROJECT_SOURCE_DIR}/harness/include
+                ${tileproof_nvcc_targets} -MD -MF ${object}.d
+                -I${PROJECT_SOURCE_DIR}/harness/include ${include_flags}
                 -DTILEPROOF_BUILD=${arg_NAME}_cuda -DTILEPROOF_DEVICE=\"cuda\" "-DTILEPROOF_VARIANT=\"${arg_VARIANT}\""
                 "-DTILEPROOF_EXPECTED=\"${arg_EXPECTED}\"" -c ${out}/${dir_name}/${kernel}.cu -o ${object}
-        DEPENDS ${out}/prepared ${PROJECT_SOURCE_DIR}/harness/include/tileproof/plugin.h
-                ${PROJECT_SOURCE_DIR}/harness/include/tileproof/plugin_binding.h
+        DEPENDS ${out}/${dir_name}/${kernel}.cu DEPFILE ${object}.d
         COMMENT "nvcc ${arg_NAME}/${kernel}.cu" VERBATIM)
       list(APPEND objects ${object})
     endforeach()

@@ -1,36 +1,139 @@
 # cmake -DSOURCE_DIR=... -DOUTPUT_DIR=... [-DPATCH=...] -P prepare_kernel.cmake
 #
-# Copies the CUDA sources of SOURCE_DIR to OUTPUT_DIR/<name of SOURCE_DIR>, applies PATCH (paths a/<name>/x.cu), and
-# writes beside each x.cu a x.cpp for the host compiler. Two spellings of CUDA are no C++; they are rewritten in place,
-# so that line numbers stay:
-#   kernel<<<grid, block, shared, stream>>>(...)   ->  ::tileproof::cpu::launcher(kernel, grid, block, shared, stream)(...)
-#   extern __shared__ T name[];                    ->  T* const name = static_cast<T*>(::tileproof::cpu::dynamic_shared());
+# Copies the CUDA sources (*.cu, *.cuh) of SOURCE_DIR, whose last component is NAME, twice:
+#   OUTPUT_DIR/NAME/        for nvcc: as they are, after PATCH (paths a/NAME/x.cu) where one is given
+#   OUTPUT_DIR/host/NAME/   for the host compiler: x.cu as x.cpp, with the two spellings of CUDA that are no C++ rewritten
+# A rewrite stays on its line, so that line numbers stay:
+#   kernel<<<grid, block, shared, stream>>>(p)
+#     -> ::tileproof::cpu::launcher([&](auto&... tileproof_p) { kernel(tileproof_p...); }, grid, block, shared, stream)(p)
+#   extern __shared__ alignas(16) T name[];
+#     -> T* const name = static_cast<T*>(::tileproof::cpu::dynamic_shared());
+# Files whose content would not change are not written, so that nothing is compiled twice.
+cmake_minimum_required(VERSION 3.25)
 get_filename_component(name ${SOURCE_DIR} NAME)
-set(target ${OUTPUT_DIR}/${name})
-file(REMOVE_RECURSE ${target})
-file(GLOB sources ${SOURCE_DIR}/*.cu ${SOURCE_DIR}/*.cuh)
-file(MAKE_DIRECTORY ${target})
-file(COPY ${sources} DESTINATION ${target})
+set(work ${OUTPUT_DIR}/work)
 
+# The kernel expression that ends `text` (name with namespaces and balanced template arguments), or "".
+function(match_kernel_at_end text result)
+  string(REGEX REPLACE "[ \t\r\n]+$" "" text "${text}")
+  set(depth 0)
+  set(arguments "")
+  string(LENGTH "${text}" at)
+  while(at GREATER 0)
+    math(EXPR at "${at} - 1")
+    string(SUBSTRING "${text}" ${at} 1 character)
+    if(character STREQUAL ">")
+      math(EXPR depth "${depth} + 1")
+    elseif(character STREQUAL "<")
+      math(EXPR depth "${depth} - 1")
+    endif()
+    if(depth EQUAL 0)
+      if(character STREQUAL "<")
+        string(SUBSTRING "${text}" ${at} -1 arguments)
+        string(SUBSTRING "${text}" 0 ${at} text)
+      endif()
+      break()
+    endif()
+  endwhile()
+  string(REGEX MATCH "[A-Za-z_][A-Za-z0-9_:]*$" kernel "${text}")
+  if(kernel)
+    set(${result} "${kernel}${arguments}" PARENT_SCOPE)
+  else()
+    set(${result} "" PARENT_SCOPE)
+  endif()
+endfunction()
+
+# Whether the end of `text` lies in a comment.
+function(ends_in_comment text result)
+  string(REGEX MATCH "[^\n]*$" line "${text}")
+  string(FIND "${text}" "/*" opened REVERSE)
+  string(FIND "${text}" "*/" closed REVERSE)
+  if(line MATCHES "//" OR opened GREATER closed)
+    set(${result} TRUE PARENT_SCOPE)
+  else()
+    set(${result} FALSE PARENT_SCOPE)
+  endif()
+endfunction()
+
+function(rewrite_launches text file result)
+  set(done "")
+  while(TRUE)
+    string(FIND "${text}" "<<<" at)
+    if(at EQUAL -1)
+      break()
+    endif()
+    string(SUBSTRING "${text}" 0 ${at} before)
+    math(EXPR at "${at} + 3")
+    string(SUBSTRING "${text}" ${at} -1 text)
+    ends_in_comment("${done}${before}" in_comment)
+    if(in_comment)
+      string(APPEND done "${before}<<<")
+      continue()
+    endif()
+    match_kernel_at_end("${before}" kernel)
+    string(FIND "${text}" ">>>" end)
+    if(kernel STREQUAL "" OR end EQUAL -1)
+      string(REGEX REPLACE "[^\n]" "" newlines "${done}${before}")
+      string(LENGTH "${newlines}" line)
+      math(EXPR line "${line} + 1")
+      message(FATAL_ERROR "${file}:${line}: a launch 'kernel<<<configuration>>>(arguments)' was expected round '<<<'")
+    endif()
+    string(SUBSTRING "${text}" 0 ${end} configuration)
+    math(EXPR end "${end} + 3")
+    string(SUBSTRING "${text}" ${end} -1 text)
+    string(FIND "${before}" "${kernel}" at REVERSE)
+    string(SUBSTRING "${before}" 0 ${at} before)
+    string(APPEND done "${before}::tileproof::cpu::launcher([&](auto&... tileproof_p) { ${kernel}(tileproof_p...); }, "
+                       "${configuration})")
+  endwhile()
+  set(${result} "${done}${text}" PARENT_SCOPE)
+endfunction()
+
+function(rewrite_shared text result)
+  string(REGEX REPLACE
+         "extern[ \t]+__shared__[ \t]+((alignas|__align__)[ \t]*[(][^)\n]*[)][ \t]*)?([A-Za-z_][A-Za-z0-9_:<>, \t]*[A-Za-z0-9_>])[ \t]+([A-Za-z_][A-Za-z0-9_]*)[ \t]*[[][ \t]*[]][ \t]*;"
+         "\\3* const \\4 = static_cast<\\3*>(::tileproof::cpu::dynamic_shared());" text "${text}")
+  set(${result} "${text}" PARENT_SCOPE)
+endfunction()
+
+# Puts the patched (or plain) copy into work/NAME.
+file(REMOVE_RECURSE ${work})
+file(GLOB sources ${SOURCE_DIR}/*.cu ${SOURCE_DIR}/*.cuh)
+file(MAKE_DIRECTORY ${work}/${name})
+file(COPY ${sources} DESTINATION ${work}/${name})
 if(PATCH)
-  execute_process(COMMAND patch --batch --fuzz=0 -p1 -d ${OUTPUT_DIR} -i ${PATCH}
+  get_filename_component(patch_name ${PATCH} NAME)
+  execute_process(COMMAND patch --batch --fuzz=0 -p1 -d ${work} -i ${PATCH}
                   RESULT_VARIABLE failed OUTPUT_VARIABLE said ERROR_VARIABLE said)
   if(failed)
-    get_filename_component(patch_name ${PATCH} NAME)
-    string(STRIP "${said}" said)
-    message(FATAL_ERROR "kernels/faults/${patch_name} does not apply to the clean kernels; make it anew from the changed "
-                        "source. patch said:\n${said}")
+    set(rejected "")
+    file(GLOB rejects ${work}/${name}/*.rej)
+    foreach(reject IN LISTS rejects)
+      file(READ ${reject} hunks)
+      string(APPEND rejected "\n${hunks}")
+    endforeach()
+    string(STRIP "${said}${rejected}" said)
+    string(REPLACE "\n" "\n  " said "${said}")  # indented lines are printed as they are
+    message(FATAL_ERROR "${patch_name} does not apply to the sources in ${SOURCE_DIR}; make it anew from the changed "
+                        "source. patch said:\n  ${said}")
   endif()
 endif()
 
-file(GLOB kernels ${target}/*.cu)
-foreach(kernel IN LISTS kernels)
-  file(READ ${kernel} text)
-  string(REGEX REPLACE "([A-Za-z_][A-Za-z0-9_:]*(<[^<>;{}]*>)?)<<<([^;]*)>>>[(]"
-                       "::tileproof::cpu::launcher(\\1, \\3)(" text "${text}")
-  string(REGEX REPLACE "extern __shared__ ([A-Za-z_][A-Za-z0-9_:]*) ([A-Za-z_][A-Za-z0-9_]*)[[][]];"
-                       "\\1* const \\2 = static_cast<\\1*>(::tileproof::cpu::dynamic_shared());" text "${text}")
-  string(REGEX REPLACE "[.]cu$" ".cpp" host ${kernel})
-  file(WRITE ${host} "#line 1 \"${kernel}\"\n${text}")
+file(MAKE_DIRECTORY ${OUTPUT_DIR}/${name} ${OUTPUT_DIR}/host/${name} ${work}/host)
+file(GLOB copies RELATIVE ${work}/${name} ${work}/${name}/*.cu ${work}/${name}/*.cuh)
+foreach(copy IN LISTS copies)
+  file(READ ${work}/${name}/${copy} text)
+  if(PATCH)
+    set(shown ${OUTPUT_DIR}/${name}/${copy})
+  else()
+    set(shown ${SOURCE_DIR}/${copy})
+  endif()
+  rewrite_launches("${text}" ${shown} text)
+  rewrite_shared("${text}" text)
+  string(REGEX REPLACE "[.]cu$" ".cpp" host ${copy})
+  file(WRITE ${work}/host/${host} "#line 1 \"${shown}\"\n${text}")
+  file(COPY_FILE ${work}/host/${host} ${OUTPUT_DIR}/host/${name}/${host} ONLY_IF_DIFFERENT)
+  file(COPY_FILE ${work}/${name}/${copy} ${OUTPUT_DIR}/${name}/${copy} ONLY_IF_DIFFERENT)
 endforeach()
+file(REMOVE_RECURSE ${work})
 file(TOUCH ${OUTPUT_DIR}/prepared)

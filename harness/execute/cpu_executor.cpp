@@ -1,30 +1,22 @@
 // The scheduler behind tileproof/cuda_on_cpu.h.
 //
-// One fiber, the carrier, runs the threads of a block one after another. A thread that must wait keeps its fiber, and
-// another fiber becomes the carrier for the threads that have not started. So the number of switches is the number of
-// waits, and a block without barriers runs on one stack.
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include <boost/context/detail/fcontext.hpp>
-
+// One fiber, the carrier, runs the blocks of a launch and their threads one after another. A thread that must wait
+// keeps its fiber, and another fiber becomes the carrier for the threads that have not started. Fibers jump to each
+// other directly, so a barrier costs two jumps a thread, and a launch without barriers one round trip.
+//
+// Who runs next: first the threads whose wait is over, then those that have not started, each in the scheduled order.
+// A warp operation is therefore over as soon as its last member is there, before other warps go on: what follows it
+// runs after all of an earlier warp and before all of a later one, so that a conflict between two warps shows in
+// forward or in reverse order.
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdio>
-#include <string>
-#include <vector>
+#include <utility>
 
-#include "memory/counter_random.h"
+#include "execute/fiber.h"
+#include "execute/launch_order.h"
 #include "tileproof/cuda_on_cpu.h"
-
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/common_interface_defs.h>
-#define TILEPROOF_ASAN_FIBERS 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#include <sanitizer/common_interface_defs.h>
-#define TILEPROOF_ASAN_FIBERS 1
-#endif
-#endif
 
 uint3 threadIdx;
 uint3 blockIdx;
@@ -35,392 +27,371 @@ namespace tileproof::cpu {
 
 namespace {
 
-namespace context = boost::context::detail;
+constexpr unsigned kWarp = 32;
+constexpr std::size_t kMaxShared = 227UL * 1024;
+// What a lane receives from one that takes no part in the operation (undefined in CUDA): a NaN of every type.
+constexpr std::uint64_t kFromNobody = ~std::uint64_t{0};
+constexpr std::uint8_t kVote = 0xff;
 
-constexpr unsigned kMaxThreads = 1024;
-constexpr std::size_t kMaxShared = 227 * 1024;
-constexpr std::size_t kStackBytes = 64 * 1024;
-constexpr std::uint32_t kNobody = 0xffffffffU;
-
-struct Schedule {
-  int threads = TILEPROOF_FORWARD;
-  int blocks = TILEPROOF_FORWARD;
-  std::uint64_t seed = 0;
+struct Warp {
+  std::uint32_t alive = 0;    // lanes that have not returned, the ones not started included
+  std::uint32_t waiting = 0;  // lanes at a warp operation
 };
 
-enum class Waits { nothing, block, warp };
+void carry(boost::context::detail::transfer_t transfer);
 
-struct Fiber {
-  context::fcontext_t resume = nullptr;  // where it goes on
-  char* stack = nullptr;                 // top, coloured
-  char* low = nullptr;
-  std::uint32_t thread = kNobody;  // linear index of the suspended thread
-};
-
-struct Thread {
-  Waits waits = Waits::nothing;
-  bool finished = false;
-  unsigned mask = 0;             // of the warp operation it waits at
-  std::uint64_t brought = 0;     // to that operation
-  std::uint64_t received[32];    // what all lanes brought
-  Fiber* fiber = nullptr;
-};
-
-struct Executor {
-  Schedule schedule;
-  std::string error;
+struct State {
+  Order thread_order, block_order;  // of the launches to come
   cudaError_t code = cudaSuccess;
-  std::vector<Fiber*> free_fibers;
-  std::vector<Thread> threads;
-  std::vector<std::uint32_t> order;      // of threads
-  std::vector<std::uint32_t> runnable;   // suspended threads that may go on, a stack: the next one is at the back
-  std::uint32_t count = 0;               // threads in the block
-  std::uint32_t next = 0;                // position in `order` of the next thread to start
-  std::uint32_t finished = 0;
-  std::uint32_t running = 0;
-  Fiber* current = nullptr;
-  context::fcontext_t scheduler = nullptr;
-  const void* scheduler_stack = nullptr;  // for the address sanitizer
-  std::size_t scheduler_stack_size = 0;
+  std::array<char, 320> error{};
+
+  // The launch.
   Body body = nullptr;
   void* closure = nullptr;
-  std::vector<std::uint64_t> shared;
+  bool failed = false;
+  Fibers fibers{carry};
+  ThreadOrder turns;
+  BlockOrder blocks;
+
+  // The block. What comes after `waited` holds only once a thread of the block has waited.
+  std::uint32_t count = 0;    // threads
+  std::uint32_t next = 0;     // position in `turns` of the next thread to start
+  std::uint32_t running = 0;  // linear index of the running thread
+  std::uint32_t runnable_count = 0;
+  bool waited = false;
+  std::uint32_t unfinished = 0;
+  std::uint32_t at_barrier = 0;
+  std::array<Warp, kMaxThreads / kWarp> warps;
+  std::array<Fiber*, kMaxThreads> fiber{};              // of each suspended thread
+  std::array<std::uint32_t, kMaxThreads> runnable{};    // suspended threads that may go on; the next is at the back
+  std::array<std::uint32_t, kMaxThreads> mask{};        // of the warp operation a thread is at
+  std::array<std::uint64_t, kMaxThreads> brought{};     // to it
+  std::array<std::uint64_t, kMaxThreads> received{};    // from it
+  std::array<std::uint8_t, kMaxThreads> source_lane{};  // whose value it asks for; kVote: all votes
 };
 
-Executor& executor() {
-  static Executor instance;
-  return instance;
+State s;
+alignas(1024) std::array<std::byte, kMaxShared> shared_memory;
+
+template <typename... Values>
+void fail(cudaError_t code, const char* format, Values... values) {
+  std::snprintf(s.error.data(), s.error.size(), format, values...);
+  s.code = code;
+  s.failed = true;
 }
 
-void set_thread(std::uint32_t index) {
-  Executor& e = executor();
-  e.running = index;
-  threadIdx = {index % blockDim.x, index / blockDim.x % blockDim.y, index / (blockDim.x * blockDim.y)};
-}
-
-Fiber* new_fiber() {
-  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  void* memory = mmap(nullptr, kStackBytes + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) {
-    return nullptr;
+// Null, with the error set, when there is no memory for one more.
+Fiber* take_fiber() {
+  Fiber* fiber = s.fibers.take();
+  if (fiber == nullptr) {
+    fail(cudaErrorLaunchFailure, "no memory for the stack of one more waiting thread (%zu stacks of %zu bytes so far)",
+         s.fibers.created(), kStackBytes);
   }
-  mprotect(memory, page, PROT_NONE);  // an overflowing stack faults
-  static std::size_t colour = 0;
-  auto* fiber = new Fiber;
-  fiber->low = static_cast<char*>(memory) + page;
-  // Stack tops at different offsets, so that they do not all fall into one set of the first-level cache.
-  fiber->stack = fiber->low + kStackBytes - (colour++ % 32) * 128;
   return fiber;
 }
 
-void before_switch(void** save, const void* low, std::size_t size) {
-#ifdef TILEPROOF_ASAN_FIBERS
-  __sanitizer_start_switch_fiber(save, low, size);
-#else
-  (void)save, (void)low, (void)size;
-#endif
-}
+bool is_alive(std::uint32_t thread) { return (s.warps[thread / kWarp].alive >> (thread % kWarp) & 1U) != 0; }
 
-void after_switch(void* save) {
-#ifdef TILEPROOF_ASAN_FIBERS
-  __sanitizer_finish_switch_fiber(save, nullptr, nullptr);
-#else
-  (void)save;
-#endif
-}
-
-// Runs threads that have not started until none is left or one suspends (then this fiber is resumed later, inside it).
-void carry(context::transfer_t from) {
-  Executor& e = executor();
-#ifdef TILEPROOF_ASAN_FIBERS
-  __sanitizer_finish_switch_fiber(nullptr, &e.scheduler_stack, &e.scheduler_stack_size);
-#endif
-  e.scheduler = from.fctx;
-  while (true) {
-    while (e.next < e.count) {
-      const std::uint32_t index = e.order[e.next++];
-      set_thread(index);
-      e.body(e.closure);
-      e.threads[e.running].finished = true;
-      ++e.finished;
-    }
-    // Nothing left to start: back to the scheduler, which may hand this fiber another block.
-    Fiber* self = e.current;
-    self->thread = kNobody;
-    void* save = nullptr;
-    before_switch(&save, e.scheduler_stack, e.scheduler_stack_size);
-    const context::transfer_t back = context::jump_fcontext(e.scheduler, nullptr);
-    after_switch(save);
-    e.scheduler = back.fctx;
+// Makes the lanes of a warp runnable, the first in the scheduled order on top.
+void make_runnable(std::uint32_t warp, std::uint32_t lanes) {
+  auto* const begin = s.runnable.begin() + s.runnable_count;
+  for (; lanes != 0; lanes &= lanes - 1) {
+    s.runnable[s.runnable_count++] = warp * kWarp + static_cast<std::uint32_t>(std::countr_zero(lanes));
+  }
+  auto* const end = s.runnable.begin() + s.runnable_count;
+  if (s.turns.kind() == TILEPROOF_FORWARD) {
+    std::reverse(begin, end);
+  } else if (s.turns.kind() == TILEPROOF_SHUFFLED) {
+    std::sort(begin, end, [](std::uint32_t a, std::uint32_t b) { return s.turns.position(a) > s.turns.position(b); });
   }
 }
 
-// From the scheduler into a fiber; returns when the fiber suspends or has nothing left.
-void enter(Fiber* fiber) {
-  Executor& e = executor();
-  e.current = fiber;
-  if (fiber->resume == nullptr) {
-    fiber->resume = context::make_fcontext(fiber->stack, kStackBytes - 4096, carry);
+void release_barrier_if_all_there() {
+  if (s.at_barrier == 0 || s.at_barrier != s.unfinished) {
+    return;
   }
-  void* save = nullptr;
-  before_switch(&save, fiber->low, kStackBytes);
-  const context::transfer_t back = context::jump_fcontext(fiber->resume, nullptr);
-  after_switch(save);
-  fiber->resume = back.fctx;
-  if (fiber->thread == kNobody) {
-    e.free_fibers.push_back(fiber);
-  }
-}
-
-// From a fiber back to the scheduler, until the thread may go on.
-void suspend() {
-  Executor& e = executor();
-  const std::uint32_t index = e.running;
-  Fiber* self = e.current;
-  self->thread = index;
-  e.threads[index].fiber = self;
-  void* save = nullptr;
-  before_switch(&save, e.scheduler_stack, e.scheduler_stack_size);
-  const context::transfer_t back = context::jump_fcontext(e.scheduler, nullptr);
-  after_switch(save);
-  e.scheduler = back.fctx;
-  e.current = self;
-  self->thread = kNobody;
-  set_thread(index);
-}
-
-// Lets everybody go on whose wait is over. Runnable threads are stacked so that the scheduled order comes out.
-void release_block() {
-  Executor& e = executor();
-  for (std::uint32_t i = e.count; i-- > 0;) {
-    Thread& thread = e.threads[e.order[i]];
-    if (!thread.finished && thread.waits == Waits::block) {
-      thread.waits = Waits::nothing;
-      e.runnable.push_back(e.order[i]);
+  s.at_barrier = 0;
+  for (std::uint32_t i = s.count; i-- > 0;) {
+    if (is_alive(s.turns[i].thread)) {
+      s.runnable[s.runnable_count++] = s.turns[i].thread;
     }
   }
 }
 
-bool release_warp(std::uint32_t first) {
-  Executor& e = executor();
-  const std::uint32_t last = std::min(first + 32, e.count);
-  unsigned alive = 0;
-  for (std::uint32_t i = first; i < last; ++i) {
-    alive |= e.threads[i].finished ? 0U : 1U << (i - first);
+// Carries out the warp operation with that mask when every member that has not returned is at it.
+void release_warp_if_all_there(std::uint32_t warp, std::uint32_t mask) {
+  const std::uint32_t first = warp * kWarp;
+  const std::uint32_t members = mask & s.warps[warp].alive;
+  if ((members & ~s.warps[warp].waiting) != 0) {
+    return;
   }
-  for (std::uint32_t i = first; i < last; ++i) {
-    const Thread& thread = e.threads[i];
-    if (thread.waits != Waits::warp || thread.finished) {
-      continue;
-    }
-    const unsigned members = thread.mask & alive;
-    unsigned here = 0;
-    for (std::uint32_t j = first; j < last; ++j) {
-      here |= e.threads[j].waits == Waits::warp && e.threads[j].mask == thread.mask ? 1U << (j - first) : 0U;
-    }
-    if ((here & members) != members) {
-      continue;
-    }
-    std::uint64_t brought[32] = {};
-    for (std::uint32_t j = first; j < last; ++j) {
-      brought[j - first] = e.threads[j].brought;
-    }
-    for (std::uint32_t j = last; j-- > first;) {
-      if ((members >> (j - first) & 1U) != 0) {
-        std::copy(std::begin(brought), std::end(brought), e.threads[j].received);
-        e.threads[j].waits = Waits::nothing;
-        e.runnable.push_back(j);
+  std::uint32_t votes = 0;
+  for (std::uint32_t lane = 0; lane < kWarp; ++lane) {
+    if ((members >> lane & 1U) != 0) {
+      if (s.mask[first + lane] != mask) {
+        return;
       }
+      votes |= s.brought[first + lane] != 0 ? 1U << lane : 0U;
     }
-    return true;
   }
-  return false;
+  for (std::uint32_t lane = 0; lane < kWarp; ++lane) {
+    if ((members >> lane & 1U) != 0) {
+      const std::uint32_t source = s.source_lane[first + lane];
+      const bool present = source != kVote && (members >> source & 1U) != 0;
+      s.received[first + lane] = source == kVote ? votes : present ? s.brought[first + source] : kFromNobody;
+    }
+  }
+  s.warps[warp].waiting &= ~members;
+  make_runnable(warp, members);
 }
 
-void describe_deadlock() {
-  Executor& e = executor();
-  std::uint32_t at_block = kNobody;
-  std::uint32_t at_warp = kNobody;
-  for (std::uint32_t i = 0; i < e.count; ++i) {
-    if (!e.threads[i].finished) {
-      (e.threads[i].waits == Waits::block ? at_block : at_warp) = i;
+// From now on the block keeps books; so far its threads returned one after another.
+void begin_waiting() {
+  s.waited = true;
+  s.unfinished = s.count - (s.next - 1);
+  s.at_barrier = 0;
+  s.warps.fill({});
+  for (std::uint32_t i = s.next - 1; i < s.count; ++i) {
+    s.warps[s.turns[i].thread / kWarp].alive |= 1U << (s.turns[i].thread % kWarp);
+  }
+}
+
+// The running thread has returned; it counts as arrived wherever others wait for it.
+void finish_thread() {
+  const std::uint32_t warp = s.running / kWarp;
+  s.warps[warp].alive &= ~(1U << (s.running % kWarp));
+  --s.unfinished;
+  release_barrier_if_all_there();
+  for (std::uint32_t lanes = s.warps[warp].waiting; lanes != 0; lanes &= lanes - 1) {
+    const auto lane = static_cast<std::uint32_t>(std::countr_zero(lanes));
+    if ((s.warps[warp].waiting >> lane & 1U) != 0) {
+      release_warp_if_all_there(warp, s.mask[warp * kWarp + lane]);
     }
   }
-  std::array<char, 200> text{};
-  if (at_warp != kNobody) {
-    std::snprintf(text.data(), text.size(),
-                  "deadlock in block (%u,%u,%u): thread %u waits at a warp operation with mask 0x%x that not every "
-                  "member reaches",
-                  blockIdx.x, blockIdx.y, blockIdx.z, at_warp, e.threads[at_warp].mask);
+}
+
+void fail_deadlock() {
+  std::uint32_t at_barrier = 0;
+  std::uint32_t at_warp = kMaxThreads;
+  for (std::uint32_t i = 0; i < s.count; ++i) {
+    const bool in_warp = (s.warps[i / kWarp].waiting >> (i % kWarp) & 1U) != 0;
+    at_warp = in_warp ? std::min(at_warp, i) : at_warp;
+    at_barrier += is_alive(i) && !in_warp ? 1U : 0U;
+  }
+  // Everybody at the barrier would have passed it, so somebody is at a warp operation.
+  fail(cudaErrorLaunchFailure,
+       "deadlock in block (%u,%u,%u): thread %u waits at a warp operation with mask 0x%08x that not every member "
+       "reaches; %u threads wait at __syncthreads",
+       blockIdx.x, blockIdx.y, blockIdx.z, at_warp, at_warp < kMaxThreads ? s.mask[at_warp] : 0U, at_barrier);
+}
+
+// Suspends the running thread, which has been entered among those that wait, until its turn comes.
+void wait_for_turn() {
+  const std::uint32_t thread = s.running;
+  Fiber* to = nullptr;
+  s.fiber[thread] = s.fibers.current();
+  if (s.failed) {
+    to = s.fibers.launcher();
+  } else if (s.runnable_count > 0) {
+    const std::uint32_t chosen = s.runnable[--s.runnable_count];
+    if (chosen == thread) {
+      return;
+    }
+    to = s.fiber[chosen];
+  } else if (s.next < s.count) {
+    to = take_fiber();
   } else {
-    std::snprintf(text.data(), text.size(), "deadlock in block (%u,%u,%u): thread %u waits at __syncthreads", blockIdx.x,
-                  blockIdx.y, blockIdx.z, at_block);
+    fail_deadlock();
   }
-  e.error = text.data();
-  e.code = cudaErrorLaunchFailure;
+  s.fibers.switch_to(to != nullptr ? to : s.fibers.launcher());
+  s.running = thread;
+  threadIdx = s.turns[s.turns.position(thread)].index;
 }
 
-// A wait is over when all that can still come are there.
-bool release_any() {
-  Executor& e = executor();
-  std::uint32_t at_block = 0;
-  for (std::uint32_t i = 0; i < e.count; ++i) {
-    at_block += !e.threads[i].finished && e.threads[i].waits == Waits::block ? 1 : 0;
+bool next_block() {
+  if (!s.blocks.advance()) {
+    return false;
   }
-  for (std::uint32_t first = 0; first < e.count; first += 32) {
-    if (release_warp(first)) {
-      return true;
-    }
-  }
-  if (at_block > 0 && at_block == e.count - e.finished) {
-    release_block();
-    return true;
-  }
-  return false;
-}
-
-bool run_block() {
-  Executor& e = executor();
-  e.next = 0;
-  e.finished = 0;
-  e.runnable.clear();
-  for (std::uint32_t i = 0; i < e.count; ++i) {
-    e.threads[i].finished = false;
-    e.threads[i].waits = Waits::nothing;
-  }
-  while (e.finished < e.count) {
-    Fiber* fiber = nullptr;
-    if (!e.runnable.empty()) {
-      fiber = e.threads[e.runnable.back()].fiber;
-      e.runnable.pop_back();
-    } else if (e.next < e.count) {
-      if (e.free_fibers.empty()) {
-        e.free_fibers.push_back(new_fiber());
-      }
-      fiber = e.free_fibers.back();
-      e.free_fibers.pop_back();
-      if (fiber == nullptr) {
-        e.error = "no memory for the stacks of a block";
-        e.code = cudaErrorLaunchFailure;
-        return false;
-      }
-    } else if (!release_any()) {
-      describe_deadlock();
-      for (std::uint32_t i = 0; i < e.count; ++i) {  // their fibers are lost inside the kernel: start them afresh
-        if (!e.threads[i].finished) {
-          e.threads[i].fiber->resume = nullptr;
-          e.free_fibers.push_back(e.threads[i].fiber);
-        }
-      }
-      return false;
-    } else {
-      continue;
-    }
-    enter(fiber);
-  }
+  s.next = 0;
+  s.waited = false;
   return true;
 }
 
-void shuffle_order(std::vector<std::uint32_t>& order, int kind, std::uint64_t seed, std::uint64_t stream) {
-  for (std::uint32_t i = 0; i < order.size(); ++i) {
-    order[i] = kind == TILEPROOF_REVERSE ? static_cast<std::uint32_t>(order.size()) - 1 - i : i;
+// Starts threads while they return at once. What it needs is in registers: nothing changes before somebody waits.
+void run_until_somebody_waits() {
+  const Body body = s.body;
+  void* const closure = s.closure;
+  do {
+    const std::uint32_t count = s.count;
+    for (std::uint32_t i = 0; i < count;) {
+      const ThreadOrder::Turn& turn = s.turns[i];
+      threadIdx = turn.index;
+      s.running = turn.thread;
+      s.next = ++i;
+      body(closure);
+      if (s.waited) {
+        finish_thread();
+        return;
+      }
+    }
+  } while (next_block());
+}
+
+// What a fiber does: starts threads while there are any, hands over to those whose wait is over, and goes on to the
+// next block when all have returned.
+void carry(boost::context::detail::transfer_t transfer) {
+  Fibers::arrive(transfer);
+  while (true) {
+    if (s.next == 0) {
+      run_until_somebody_waits();
+    }
+    while (s.runnable_count == 0 && s.next < s.count) {
+      const ThreadOrder::Turn& turn = s.turns[s.next++];
+      threadIdx = turn.index;
+      s.running = turn.thread;
+      s.body(s.closure);
+      finish_thread();
+    }
+    Fiber* to = s.fibers.launcher();
+    if (s.runnable_count > 0) {
+      to = s.fiber[s.runnable[--s.runnable_count]];
+    } else if (s.waited && s.unfinished > 0) {
+      fail_deadlock();
+    } else if (s.waited && next_block()) {
+      continue;
+    }
+    s.fibers.park();
+    s.fibers.switch_to(to);
   }
-  if (kind == TILEPROOF_SHUFFLED) {
-    CounterStream random(seed, stream);
-    for (std::size_t i = order.size(); i > 1; --i) {
-      std::swap(order[i - 1], order[random.below(i)]);
+}
+
+// After a failure: the suspended threads never return.
+void abandon_threads() {
+  for (std::uint32_t i = 0; s.waited && i < s.next; ++i) {
+    if (is_alive(s.turns[i].thread)) {
+      s.fibers.abandon(s.fiber[s.turns[i].thread]);
     }
   }
 }
 
-const char* refused(dim3 grid, dim3 block, std::size_t shared_bytes) {
+// Why this launch is not taken, by the limits of CUDA first of all; null when it is.
+const char* reason_against(dim3 grid, dim3 block, std::size_t shared_bytes) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0 || block.x == 0 || block.y == 0 || block.z == 0) {
-    return "invalid configuration: a grid or block dimension is 0";
+    return "a dimension is 0";
   }
   if (grid.x > 0x7fffffffU || grid.y > 65535 || grid.z > 65535) {
-    return "invalid configuration: grid beyond (2147483647, 65535, 65535)";
+    return "the grid exceeds (2147483647,65535,65535)";
   }
-  if (block.x > 1024 || block.y > 1024 || block.z > 64 || block.x * block.y * block.z > kMaxThreads) {
-    return "invalid configuration: more than 1024 threads in a block";
+  if (block.x > 1024 || block.y > 1024 || block.z > 64) {
+    return "the block exceeds (1024,1024,64)";
   }
-  return shared_bytes > kMaxShared ? "invalid configuration: more than 227 KiB of shared memory" : nullptr;
+  if (block.x * block.y * block.z > kMaxThreads) {
+    return "the block has more than 1024 threads";
+  }
+  if (s.block_order.kind == TILEPROOF_SHUFFLED && std::uint64_t{grid.x} * grid.y * grid.z > kMaxShuffledBlocks) {
+    return "the grid has more than 16777216 blocks, which no shuffled order holds";
+  }
+  return shared_bytes > kMaxShared ? "more than 232448 bytes of dynamic shared memory" : nullptr;
 }
 
 }  // namespace
 
 void block_barrier() {
-  Executor& e = executor();
-  if (e.count == 1) {
+  if (s.count == 1) {
     return;
   }
-  e.threads[e.running].waits = Waits::block;
-  suspend();
+  if (!s.waited) {
+    begin_waiting();
+  }
+  ++s.at_barrier;
+  release_barrier_if_all_there();
+  wait_for_turn();
 }
 
-void warp_exchange(unsigned mask, std::uint64_t mine, std::uint64_t all[32]) {
-  Thread& thread = executor().threads[executor().running];
-  thread.waits = Waits::warp;
-  thread.mask = mask;
-  thread.brought = mine;
-  suspend();
-  std::copy(std::begin(thread.received), std::end(thread.received), all);
+namespace {
+
+std::uint64_t warp_operation(unsigned mask, std::uint64_t value, std::uint8_t source_lane) {
+  if (!s.waited) {
+    begin_waiting();
+  }
+  const std::uint32_t thread = s.running;
+  const std::uint32_t warp = thread / kWarp;
+  if ((mask >> (thread % kWarp) & 1U) == 0) {
+    fail(cudaErrorLaunchFailure, "block (%u,%u,%u): thread %u calls a warp operation whose mask 0x%08x leaves it out",
+         blockIdx.x, blockIdx.y, blockIdx.z, thread, mask);
+  } else {
+    s.mask[thread] = mask;
+    s.brought[thread] = value;
+    s.source_lane[thread] = source_lane;
+    s.warps[warp].waiting |= 1U << (thread % kWarp);
+    release_warp_if_all_there(warp, mask);
+  }
+  wait_for_turn();
+  return s.received[thread];
 }
 
-unsigned lane_id() { return executor().running % 32; }
+}  // namespace
 
-void* dynamic_shared() { return executor().shared.data(); }
+std::uint64_t warp_shuffle(unsigned mask, std::uint64_t value, unsigned source_lane) {
+  return warp_operation(mask, value, static_cast<std::uint8_t>(source_lane % kWarp));
+}
+
+unsigned warp_vote(unsigned mask, bool vote) {
+  return static_cast<unsigned>(warp_operation(mask, vote ? 1 : 0, kVote));
+}
+
+unsigned lane_id() { return s.running % kWarp; }
+
+void* dynamic_shared() { return shared_memory.data(); }
+
+const char* last_error() { return s.error.data(); }
 
 void run_grid(dim3 grid, dim3 block, std::size_t shared_bytes, Body body, void* closure) {
-  Executor& e = executor();
-  if (const char* reason = refused(grid, block, shared_bytes)) {
-    e.error = reason;
-    e.code = cudaErrorInvalidConfiguration;
+  if (const char* reason = reason_against(grid, block, shared_bytes)) {
+    fail(cudaErrorInvalidConfiguration,
+         "invalid configuration: %s (grid (%u,%u,%u), block (%u,%u,%u), %zu bytes of shared memory)", reason, grid.x,
+         grid.y, grid.z, block.x, block.y, block.z, shared_bytes);
+    return;
+  }
+  s.failed = false;
+  Fiber* carrier = take_fiber();
+  if (carrier == nullptr) {
     return;
   }
   gridDim = grid;
   blockDim = block;
-  e.body = body;
-  e.closure = closure;
-  e.count = block.x * block.y * block.z;
-  e.threads.resize(kMaxThreads);
-  e.order.resize(e.count);
-  e.shared.resize(kMaxShared / 8 + 2);
-  shuffle_order(e.order, e.schedule.threads, e.schedule.seed, 0);
-  const std::uint64_t blocks = std::uint64_t{grid.x} * grid.y * grid.z;
-  std::vector<std::uint32_t> block_order;
-  if (e.schedule.blocks == TILEPROOF_SHUFFLED) {
-    block_order.resize(blocks);
-    shuffle_order(block_order, TILEPROOF_SHUFFLED, e.schedule.seed, 1);
-  }
-  for (std::uint64_t i = 0; i < blocks; ++i) {
-    const std::uint64_t index = !block_order.empty()                        ? block_order[i]
-                                : e.schedule.blocks == TILEPROOF_REVERSE ? blocks - 1 - i
-                                                                            : i;
-    blockIdx = {static_cast<unsigned>(index % grid.x), static_cast<unsigned>(index / grid.x % grid.y),
-                static_cast<unsigned>(index / grid.x / grid.y)};
-    if (!run_block()) {
-      return;
-    }
+  s.body = body;
+  s.closure = closure;
+  s.count = block.x * block.y * block.z;
+  s.runnable_count = 0;
+  s.turns.prepare(block, s.thread_order);
+  s.blocks.prepare(grid, s.block_order);
+  next_block();
+  s.fibers.switch_to(carrier);
+  if (s.failed) {
+    abandon_threads();
   }
 }
 
-int32_t run_scheduled(const tileproof_launch* request, int32_t (*launch)(const tileproof_launch*)) {
-  Executor& e = executor();
-  e.schedule = {request->thread_order, request->block_order, request->order_seed};
-  const int32_t status = launch(request);
-  e.schedule = {};
-  return status;
+Schedule::Schedule(int thread_order, int block_order, std::uint64_t seed)
+    : thread_order_(s.thread_order.kind),
+      block_order_(s.block_order.kind),
+      seed_(std::max(s.thread_order.seed, s.block_order.seed)) {
+  s.thread_order = {thread_order, seed};
+  s.block_order = {block_order, seed};
+}
+
+Schedule::~Schedule() {
+  s.thread_order = {thread_order_, seed_};
+  s.block_order = {block_order_, seed_};
 }
 
 }  // namespace tileproof::cpu
 
-cudaError_t cudaGetLastError() {
-  auto& e = tileproof::cpu::executor();
-  const cudaError_t code = e.code;
-  e.code = cudaSuccess;
-  return code;
-}
+cudaError_t cudaGetLastError() { return std::exchange(tileproof::cpu::s.code, cudaSuccess); }
+
+cudaError_t cudaPeekAtLastError() { return tileproof::cpu::s.code; }
 
 const char* cudaGetErrorString(cudaError_t error) {
-  return error == cudaSuccess ? "no error" : tileproof::cpu::executor().error.c_str();
+  return error == cudaSuccess ? "no error" : tileproof::cpu::last_error();
 }

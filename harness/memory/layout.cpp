@@ -54,7 +54,7 @@ bool widen(const Problem& problem, Layout& layout) {
   const Value& sparse = problem.value("sparse");
   constexpr AxisKind kinds[] = {AxisKind::entry, AxisKind::token, AxisKind::head, AxisKind::row};
   const int axis = sparse.number == 0 ? -1 : layout.shape.axis(kinds[sparse.number]);
-  if (axis < 0 || layout.shape.spec->element == ElementType::i32) {
+  if (axis < 0 || layout.shape.spec->element == ElementType::i32 || layout.shape.elements() == 0) {
     return false;
   }
   const auto at = static_cast<std::size_t>(axis);

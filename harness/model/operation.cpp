@@ -164,7 +164,7 @@ std::vector<Parameter> common_parameters() {
   data.meaning = "recipe of the contents, with its seed";
   data.choices = {"exact", "normal", "index", "special"};
   data.min = 0;
-  data.max = INT64_MAX;
+  data.max = 999'999'999;
   data.always_shown = true;
   result.push_back(data);
   return result;

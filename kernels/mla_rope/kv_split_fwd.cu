@@ -47,8 +47,8 @@ __global__ void kv_split_fwd_kernel(KvSplitFwd<T, Table> p) {
 }
 
 int32_t launch_kv_split_fwd(const tileproof_launch* launch) {
-  const int64_t tokens = tileproof::find_tensor(launch, "kv")->shape[0];
-  return dispatch(launch, "kv", tokens, [&](auto data, auto table) {
+  const int64_t tokens = tileproof::find_tensor(launch, "key")->shape[0];
+  return dispatch(launch, "key", tokens, [&](auto data, auto table) {
     using T = decltype(data);
     using Table = decltype(table);
     const BlockShape shape = block_shape<T>(launch, tokens);

@@ -1,5 +1,6 @@
 #include "mla_rope/bounds.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -9,26 +10,10 @@ namespace tileproof {
 
 namespace {
 
-// The reference's own arithmetic: two products that are exact in double (at most 48 bits) and one rounded sum; sums
-// over heads of up to 256 terms. Far above both.
+// The reference's own arithmetic: two products of at most 48 bits, exact in double, and one rounded sum; or products of
+// a sum over up to 256 heads. 2^-44 of the magnitudes is far above both, and far below a rounding to f32.
 constexpr double kDoubleError = 0x1p-44;
-
-// An infinity or NaN among the inputs decides the class of the result (bound 0). Where a finite product or result may
-// leave the range, the answer may be an infinity or (inf - inf) a NaN: no promise (bound infinity).
-void bound_extremes(const RopeArithmetic& arithmetic, const Values& a, const Values& c, const Values& b, const Values& s,
-                    const Values& value, Values& bound) {
-  const auto overflows = [](double v, double largest) { return std::isfinite(v) && std::abs(v) > largest; };
-  for (Eigen::Index i = 0; i < value.size(); ++i) {
-    const bool lost = overflows(a[i] * c[i], arithmetic.compute.largest) ||
-                      overflows(b[i] * s[i], arithmetic.compute.largest) ||
-                      overflows(std::abs(value[i]) + bound[i], arithmetic.storage.largest);
-    if (lost) {
-      bound[i] = std::numeric_limits<double>::infinity();
-    } else if (!std::isfinite(value[i])) {
-      bound[i] = 0;
-    }
-  }
-}
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 Dtype resolve(std::int32_t precision, const Problem& problem) {
   const auto storage = static_cast<Dtype>(problem.integer("dtype"));
@@ -36,6 +21,27 @@ Dtype resolve(std::int32_t precision, const Problem& problem) {
   const bool in_storage = precision == TILEPROOF_PRECISION_STORAGE ||
                           (precision == TILEPROOF_PRECISION_STORAGE_IF_TABLES_MATCH && same_tables);
   return in_storage ? storage : Dtype::f32;
+}
+
+bool overflows(double v, double largest) { return std::isfinite(v) && std::abs(v) > largest; }
+
+// An infinity or NaN among the inputs decides the class of the result: bound 0. Where a finite product, sum or result
+// may leave the range, the answer may be an infinity, or as inf - inf a NaN, or neither: no promise, bound infinity.
+double bound_at_the_extremes(const RopeArithmetic& arithmetic, const Component& x, Eigen::Index i, double value,
+                             double bound) {
+  const double a = x.a[i];
+  const double b = x.b[i];
+  const bool nan_anyway = std::isnan(a) || std::isnan(b);
+  const bool uncertain = x.a_error != nullptr && !((*x.a_error)[i] < kInfinity && (*x.b_error)[i] < kInfinity);
+  // An infinity times what may become zero may become a NaN.
+  const bool vanishes = (arithmetic.flush || arithmetic.tables_rounded) && std::isinf(value);
+  if (!nan_anyway && (uncertain || vanishes)) {
+    return kInfinity;
+  }
+  const bool lost = overflows(a * x.c[i], arithmetic.compute.largest) ||
+                    overflows(b * x.s[i], arithmetic.compute.largest) ||
+                    (std::isfinite(value) && !(std::abs(value) + bound <= arithmetic.storage.largest));
+  return lost && !nan_anyway ? kInfinity : std::isfinite(value) ? bound : 0;
 }
 
 }  // namespace
@@ -53,47 +59,68 @@ Format format_of(Dtype dtype) {
 RopeArithmetic::RopeArithmetic(const Problem& problem, const tileproof_arithmetic& declared)
     : storage_dtype(static_cast<Dtype>(problem.integer("dtype"))),
       compute_dtype(resolve(declared.products, problem)),
-      accumulator_dtype(resolve(declared.accumulator, problem)) {
-  compute = format_of(compute_dtype);
-  accumulator = format_of(accumulator_dtype);
-  storage = format_of(storage_dtype);
-  rounds_again = compute_dtype != storage_dtype;
-  sum_rounded = declared.sum_rounded_to_storage != 0;
-  flush = declared.flush_to_zero != 0;
+      accumulator_dtype(resolve(declared.accumulator, problem)),
+      storage(format_of(storage_dtype)),
+      compute(format_of(compute_dtype)),
+      accumulator(format_of(accumulator_dtype)),
+      rounds_again(compute_dtype != storage_dtype),
+      tables_rounded(compute_dtype != Dtype::f32 && problem.integer("table_dtype") != 0),
+      flush(declared.flush_to_zero != 0) {
+  // Products in the data type take a sum in f32 as rounded to it, whether declared or not.
+  sum_rounded = accumulator_dtype != storage_dtype && (declared.sum_rounded_to_storage != 0 || !rounds_again);
+  const double u = compute.roundoff;
+  const double eta = compute.half_subnormal;
+  const double again = rounds_again ? 1 + storage.roundoff : 1;
+  const double table = tables_rounded ? u : 0;
+  per_product = again * ((1 + u) * (u + table + u * table) + kDoubleError);
+  per_value = again * u + (rounds_again ? storage.roundoff : 0);
+  per_carried = again * (1 + u) * (1 + u + table);
+  // A rounded table that underflows is off by eta, times a or b: covered like a flushed one.
+  per_flush = again * (flush ? compute.smallest_normal : tables_rounded ? eta : 0);
+  constant = again * (1 + u) * 2 * eta + (rounds_again ? storage.half_subnormal : 0);
+  // A bound of at most `safe` puts |ac| + |bs| at most safe / per_product, and |value| cannot exceed that by more than
+  // its rounding.
+  safe = 0.999 * std::min(compute.largest * per_product, storage.largest / (1 / per_product + 1));
 }
 
-void rotate_component(const RopeArithmetic& arithmetic, const Values& a, const Values& c, const Values& b,
-                      const Values& s, double sign, const Values* a_error, const Values* b_error, Values& value,
-                      Values& bound) {
-  const double u = arithmetic.compute.roundoff;
-  const double eta = arithmetic.compute.half_subnormal;
-  value = a * c + sign * (b * s);
-  Values products = (a * c).abs() + (b * s).abs();
-  Values carried = Values::Zero(value.size());
-  if (a_error != nullptr) {
-    carried = c.abs() * *a_error + s.abs() * *b_error;
-    products += carried;
+void rotate_component(const RopeArithmetic& arithmetic, const Component& x, Values& value, Values& bound) {
+  value = x.a * x.c + x.sign * (x.b * x.s);
+  bound = arithmetic.per_product * ((x.a * x.c).abs() + (x.b * x.s).abs()) + arithmetic.per_value * value.abs() +
+          arithmetic.constant;
+  if (x.a_error != nullptr) {
+    bound += arithmetic.per_carried * (x.c.abs() * *x.a_error + x.s.abs() * *x.b_error);
   }
-  bound = (1 + u) * (u * products + 2 * eta) + u * (value.abs() + carried) + carried + kDoubleError * products;
-  if (arithmetic.flush) {
-    bound += arithmetic.compute.smallest_normal * (4 + c.abs() + s.abs());
+  if (arithmetic.per_flush != 0) {
+    bound += arithmetic.per_flush * (4 + x.a.abs() + x.b.abs() + x.c.abs() + x.s.abs());
   }
-  if (arithmetic.rounds_again) {
-    bound += arithmetic.storage.roundoff * (value.abs() + bound) + arithmetic.storage.half_subnormal;
+  // All bounds are at least 0, and a NaN among them makes the sum one.
+  if (bound.sum() <= arithmetic.safe) {
+    return;
   }
-  if (!((products <= arithmetic.compute.largest) && (value.abs() + bound <= arithmetic.storage.largest)).all()) {
-    bound_extremes(arithmetic, a, c, b, s, value, bound);
+  for (Eigen::Index i = 0; i < value.size(); ++i) {
+    bound[i] = bound_at_the_extremes(arithmetic, x, i, value[i], bound[i]);
   }
 }
 
 void sum_bound(const RopeArithmetic& arithmetic, const Values& sum, const Values& magnitude, std::int64_t count,
                Values& bound) {
-  const double terms = static_cast<double>(count - 1) * arithmetic.accumulator.roundoff;
-  // Rounded partial sums in a narrow type can grow beyond 1/u terms; then nothing is promised.
-  const double gamma = terms < 1 ? terms / (1 - terms) : std::numeric_limits<double>::infinity();
+  const double roundings = static_cast<double>(count - 1) * arithmetic.accumulator.roundoff;
+  // Partial sums in a narrow type can grow without limit once there are 1 / u terms; then nothing is promised.
+  const double gamma = roundings < 1 ? roundings / (1 - roundings) : kInfinity;
   bound = (count > 1 ? gamma : 0.0) * magnitude + kDoubleError * magnitude;
+  if (arithmetic.flush) {
+    bound += 2 * static_cast<double>(count) * arithmetic.accumulator.smallest_normal;
+  }
+  double largest = arithmetic.accumulator.largest;
   if (arithmetic.sum_rounded) {
     bound += arithmetic.storage.roundoff * (sum.abs() + bound) + arithmetic.storage.half_subnormal;
+    largest = std::min(largest, arithmetic.storage.largest);
+  }
+  // Partial sums may leave the range in one order and not in another; a NaN stays one in every order.
+  for (Eigen::Index i = 0; i < sum.size(); ++i) {
+    if (!(magnitude[i] + bound[i] <= largest)) {
+      bound[i] = std::isnan(sum[i]) ? 0 : kInfinity;
+    }
   }
 }
 
@@ -108,9 +135,37 @@ bool representable(Dtype dtype, double value) {
   return dtype != Dtype::f16 || half_to_float(float_to_half(narrow)) == narrow;
 }
 
-bool component_is_exact(const RopeArithmetic& arithmetic, double a, double c, double b, double s, double value) {
-  return representable(arithmetic.compute_dtype, a * c) && representable(arithmetic.compute_dtype, b * s) &&
-         representable(arithmetic.compute_dtype, value) && representable(arithmetic.storage_dtype, value);
+std::int64_t first_inexact(const RopeArithmetic& arithmetic, const Component& x, const Values& value) {
+  // Whole products whose magnitudes sum to at most 2^digits have a whole sum of at most that: all are representable.
+  const double whole = std::exp2(std::min(arithmetic.compute.digits, arithmetic.storage.digits));
+  const double fractions = ((x.a * x.c) - (x.a * x.c).rint()).abs().sum() +
+                           ((x.b * x.s) - (x.b * x.s).rint()).abs().sum() + (x.c - x.c.rint()).abs().sum() +
+                           (x.s - x.s.rint()).abs().sum();
+  if (fractions == 0 && ((x.a * x.c).abs() + (x.b * x.s).abs()).maxCoeff() <= whole) {
+    return -1;
+  }
+  const Dtype compute = arithmetic.compute_dtype;
+  for (Eigen::Index i = 0; i < value.size(); ++i) {
+    const bool exact = representable(compute, x.c[i]) && representable(compute, x.s[i]) &&
+                       representable(compute, x.a[i] * x.c[i]) && representable(compute, x.b[i] * x.s[i]) &&
+                       representable(compute, value[i]) && representable(arithmetic.storage_dtype, value[i]);
+    if (!exact) {
+      return i;
+    }
+  }
+  return -1;
+}
+
+bool sum_is_exact(const RopeArithmetic& arithmetic, const Values& sum, const Values& magnitude, bool whole) {
+  if (!whole || !(magnitude.maxCoeff() <= std::exp2(arithmetic.accumulator.digits))) {
+    return false;
+  }
+  for (Eigen::Index i = 0; arithmetic.sum_rounded && i < sum.size(); ++i) {
+    if (!representable(arithmetic.storage_dtype, sum[i])) {
+      return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace tileproof

@@ -20,9 +20,10 @@ constexpr std::size_t kOut = 2;
 class Concat : public RopeOperation {
  public:
   explicit Concat(bool backward)
-      : RopeOperation(backward ? "mla_rope_concat_bwd" : "mla_rope_concat_fwd",
-                      backward ? "the adjoint of mla_rope_concat_fwd" : "rotates rope per head and appends it after nope",
-                      {"nope_dim"}, {}),
+      : RopeOperation(
+            backward ? "mla_rope_concat_bwd" : "mla_rope_concat_fwd",
+            backward ? "the adjoint of mla_rope_concat_fwd" : "rotates rope per head and appends it after nope",
+            {"nope_dim"}, {}),
         backward_(backward) {
     const Role parts = backward ? Role::out : Role::in;
     const Role whole = backward ? Role::in : Role::out;
@@ -54,13 +55,15 @@ class Concat : public RopeOperation {
             sink.copied(kNope, row, 0, kOut, row * (nope + emb), nope);
           }
           rows.load(kOut, row * (nope + emb) + nope, false, first, second);
-          rows.report(kRope, row, 0, true, true, first, second, nullptr, nullptr);
+          rows.rotate(true, first, second);
+          rows.report(kRope, row, 0, true);
         } else {
           if (nope > 0) {
             sink.copied(kOut, row, 0, kNope, row * nope, nope);
           }
           rows.load(kRope, row * emb, true, first, second);
-          rows.report(kOut, row, nope, false, false, first, second, nullptr, nullptr);
+          rows.rotate(false, first, second);
+          rows.report(kOut, row, nope, false);
         }
       }
     }
@@ -71,17 +74,14 @@ class Concat : public RopeOperation {
     const std::int64_t half = problem.integer("emb_dim") / 2;
     const std::int64_t per_row = nope + half;
     switch (tensor) {
-      case kNope:
-        return element / nope * per_row + element % nope;
-      case kRope:
-        return element / (2 * half) * per_row + nope + element % (2 * half) / 2;
+      case kNope: return element / nope * per_row + element % nope;
+      case kRope: return element / (2 * half) * per_row + nope + element % (2 * half) / 2;
       case kOut: {
         const std::int64_t row = element / (nope + 2 * half);
         const std::int64_t column = element % (nope + 2 * half);
         return row * per_row + (column < nope ? column : nope + (column - nope) % half);
       }
-      default:
-        return -1;
+      default: return -1;
     }
   }
 

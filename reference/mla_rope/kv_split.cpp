@@ -38,7 +38,8 @@ class KvSplit : public RopeOperation {
       : RopeOperation(backward ? "mla_rope_kv_split_bwd" : "mla_rope_kv_split_fwd",
                       backward ? "the adjoint of mla_rope_kv_split_fwd: dkv, and demb summed over heads"
                                : "splits kv into key and value and appends the rotated k_pos_emb to every key",
-                      {"k_dim", "v_dim"}, {.inverse = false, .remove_interleaving = true, .rope_first = false, .position_ids = false}) {
+                      {"k_dim", "v_dim"},
+                      {.inverse = false, .remove_interleaving = true, .rope_first = false, .position_ids = false}) {
     const Role narrow = backward ? Role::out : Role::in;
     const Role wide = backward ? Role::in : Role::out;
     add_tensor(backward ? "dkv" : "kv", narrow, {token(), head(), dim({"k_dim", "v_dim"})}, !backward);
@@ -47,9 +48,11 @@ class KvSplit : public RopeOperation {
     add_tensor(backward ? "dvalue" : "value", wide, {token(), head(), dim({"v_dim"})}, backward);
     add_tables_and_positions();
     if (backward) {
-      algebra_ = {"mla_rope_kv_split_fwd", {{"dkv", "kv"}, {"demb", "k_pos_emb"}, {"dkey", "key"}, {"dvalue", "value"}}};
+      algebra_ = {"mla_rope_kv_split_fwd",
+                  {{"dkv", "kv"}, {"demb", "k_pos_emb"}, {"dkey", "key"}, {"dvalue", "value"}}};
     } else {
-      algebra_ = {"mla_rope_kv_split_bwd", {{"kv", "dkv"}, {"k_pos_emb", "demb"}, {"key", "dkey"}, {"value", "dvalue"}}};
+      algebra_ = {"mla_rope_kv_split_bwd",
+                  {{"kv", "dkv"}, {"k_pos_emb", "demb"}, {"key", "dkey"}, {"value", "dvalue"}}};
     }
   }
 
@@ -92,6 +95,7 @@ class KvSplitFwd : public KvSplit {
     for (std::int64_t t = 0; t < tokens; ++t) {
       rows.load_tables(t);
       rows.load(kPosEmb, t * 2 * w.half, true, first, second);
+      rows.rotate(false, first, second);  // once for all heads
       for (std::int64_t row = t * w.heads; row < (t + 1) * w.heads; ++row) {
         if (w.k > 0) {
           sink.copied(kKey, row, 0, kKv, row * w.kv(), w.k);
@@ -99,7 +103,7 @@ class KvSplitFwd : public KvSplit {
         if (w.v > 0) {
           sink.copied(kValue, row, 0, kKv, row * w.kv() + w.k, w.v);
         }
-        rows.report(kKey, row, w.k, w.remove_interleaving, false, first, second, nullptr, nullptr);
+        rows.report(kKey, row, w.k, w.remove_interleaving);
       }
     }
   }
@@ -155,10 +159,10 @@ class KvSplitBwd : public KvSplit {
   static void report_sum(RopeRows& rows, const Widths& w, std::int64_t t, Sums& sums) {
     sum_bound(rows.arithmetic(), sums.first_sum, sums.first_magnitude, w.heads, sums.first_bound);
     sum_bound(rows.arithmetic(), sums.second_sum, sums.second_magnitude, w.heads, sums.second_bound);
-    if (rows.exact()) {
-      rows.prove_sum(kPosEmb, t, sums.first_magnitude.max(sums.second_magnitude), sums.whole);
-    }
-    rows.report(kPosEmb, t, 0, true, true, sums.first_sum, sums.second_sum, &sums.first_bound, &sums.second_bound);
+    rows.prove_sum(kPosEmb, t, sums.first_sum, sums.first_magnitude, sums.whole);
+    rows.prove_sum(kPosEmb, t, sums.second_sum, sums.second_magnitude, sums.whole);
+    rows.rotate(true, sums.first_sum, sums.second_sum, &sums.first_bound, &sums.second_bound);
+    rows.report(kPosEmb, t, 0, true);
   }
 };
 

@@ -11,7 +11,8 @@ class Q : public RopeOperation {
       : RopeOperation(backward ? "mla_rope_q_bwd" : "mla_rope_q_fwd",
                       backward ? "the adjoint of mla_rope_q_fwd, in place on dq"
                                : "rotates the rope part of every head of q in place",
-                      {"nope_dim"}, {.inverse = true, .remove_interleaving = true, .rope_first = true, .position_ids = true}),
+                      {"nope_dim"},
+                      {.inverse = true, .remove_interleaving = true, .rope_first = true, .position_ids = true}),
         backward_(backward) {
     const char* name = backward ? "dq" : "q";
     add_tensor(name, Role::inout,
@@ -31,6 +32,8 @@ class Q : public RopeOperation {
     const std::int64_t rope_at = problem.flag("rope_first") ? 0 : nope;
     const std::int64_t nope_at = problem.flag("rope_first") ? 2 * rows.half() : 0;
     const std::int64_t tokens = rope_tokens(problem);
+    const bool from_interleaved = interleaved(problem, false);
+    const bool to_interleaved = interleaved(problem, true);
     Values first;
     Values second;
     for (std::int64_t token = 0; token < tokens; ++token) {
@@ -39,8 +42,9 @@ class Q : public RopeOperation {
         if (nope > 0) {
           sink.copied(0, row, nope_at, 0, row * width + nope_at, nope);
         }
-        rows.load(0, row * width + rope_at, interleaved(problem, false), first, second);
-        rows.report(0, row, rope_at, interleaved(problem, true), backward_, first, second, nullptr, nullptr);
+        rows.load(0, row * width + rope_at, from_interleaved, first, second);
+        rows.rotate(backward_, first, second);
+        rows.report(0, row, rope_at, to_interleaved);
       }
     }
   }

@@ -1,13 +1,12 @@
 #include "mla_rope/rope_operation.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include <fmt/format.h>
 
 #include "memory/counter_random.h"
 #include "memory/float_bits.h"
-#include "mla_rope/yarn.h"
+#include "mla_rope/tables.h"
 
 namespace tileproof {
 
@@ -66,14 +65,21 @@ std::int64_t cp_size(const Problem& problem) { return problem.value("cp").second
 // The zigzag map: rank r of c holds chunk r and chunk 2c-1-r of every sequence.
 std::int64_t cp_position(std::int64_t token, std::int64_t length, std::int64_t rank, std::int64_t size) {
   const std::int64_t first = (length + 1) / 2;
-  return token < first ? token + rank * first
-                       : token - first + size * first + (size - rank - 1) * (length / 2);
+  return token < first ? token + rank * first : token - first + size * first + (size - rank - 1) * (length / 2);
 }
 
+// The largest position of any token, in closed form: shapes are asked for far more often than positions.
 std::int64_t largest_position(const Problem& problem) {
+  const Value& cp = problem.value("cp");
   std::int64_t largest = 0;
-  for (const std::int64_t position : rope_positions(problem)) {
-    largest = std::max(largest, position);
+  std::int64_t global = 0;
+  for (const std::int64_t item : problem.list("seqlens")) {
+    const std::int64_t length = (global + item) / cp.second - global / cp.second;
+    global += item;
+    if (length > 0) {  // the last token of the first chunk, and of the second, which an only token does not have
+      largest = std::max(largest, cp_position((length - 1) / 2, length, cp.number, cp.second));
+      largest = std::max(largest, cp_position(length - 1, length, cp.number, cp.second));
+    }
   }
   return largest;
 }
@@ -82,59 +88,10 @@ std::int64_t table_rows(const Problem& problem) {
   if (!is_thd(problem)) {
     return std::max<std::int64_t>(1, problem.integer("seq"));
   }
-  if (!has_position_ids(problem)) {
-    return largest_position(problem) + 1;
-  }
-  Problem plain = problem;
-  plain.set("position_ids", 0);
-  return std::max(kPositionIdRows, largest_position(plain) + 1);
+  return std::max(has_position_ids(problem) ? kPositionIdRows : 1, largest_position(problem) + 1);
 }
 
 std::uint64_t data_seed(const Problem& problem) { return static_cast<std::uint64_t>(problem.value("data").second); }
-
-// Table entries are drawn per row, so that a row is the same in every problem of the seed, however many rows it has.
-double free_entry(bool exact, std::uint64_t seed, std::uint64_t tensor, std::int64_t row, std::int64_t column) {
-  const std::uint64_t draw = counter_hash(seed ^ 0x7ab1e5, tensor * 65536 + static_cast<std::uint64_t>(column),
-                                          static_cast<std::uint64_t>(row));
-  if (exact) {
-    return static_cast<double>(draw % 5U) - 2.0;
-  }
-  return (static_cast<double>(draw >> 40U) - 0x1p23) * 0x1.8p-23;  // uniform in [-1.5, 1.5), 24 bits
-}
-
-void fill_table(const Problem& problem, const TensorShape& shape, bool is_cos, HostTensor& out) {
-  const std::int64_t width = shape.shape[1];
-  const std::int64_t half = width / 2;
-  const std::string& kind = problem.choice("tables");
-  const bool exact = problem.choice("data") == "exact";
-  const std::uint64_t seed = data_seed(problem);
-  YarnParameters yarn;
-  yarn.kv_channels = width;
-  yarn.scaling_factor = 40.0;
-  const std::vector<double> frequencies = kind == "yarn" ? yarn_frequencies(yarn) : std::vector<double>();
-  std::vector<double> cos(static_cast<std::size_t>(width));
-  std::vector<double> sin(static_cast<std::size_t>(width));
-  constexpr double quarter_cos[] = {1, 0, -1, 0};
-  constexpr double quarter_sin[] = {0, 1, 0, -1};
-  for (std::int64_t row = 0; row < shape.shape[0]; ++row) {
-    if (kind == "yarn") {
-      yarn_row(yarn, frequencies, row, cos.data(), sin.data());
-    }
-    for (std::int64_t column = 0; column < width; ++column) {
-      double value = 0;
-      if (kind == "yarn") {
-        value = (is_cos ? cos : sin)[static_cast<std::size_t>(column)];
-      } else if (kind == "turns") {
-        const auto turn = counter_hash(seed ^ 0x70a45, static_cast<std::uint64_t>(column % half),
-                                       static_cast<std::uint64_t>(row)) % 4U;
-        value = (is_cos ? quarter_cos : quarter_sin)[turn];
-      } else {
-        value = free_entry(exact, seed, is_cos ? 0 : 1, row, column);
-      }
-      store_element(shape.dtype, out.bytes.data(), row * width + column, value);
-    }
-  }
-}
 
 }  // namespace
 
@@ -157,8 +114,8 @@ std::vector<std::int64_t> rope_positions(const Problem& problem) {
   if (has_position_ids(problem)) {
     const std::int64_t rows = table_rows(problem);
     for (std::size_t token = 0; token < positions.size(); ++token) {
-      positions[token] = static_cast<std::int64_t>(counter_hash(data_seed(problem), 0x905, token) %
-                                                   static_cast<std::uint64_t>(rows));
+      positions[token] =
+          static_cast<std::int64_t>(counter_hash(data_seed(problem), 0x905, token) % static_cast<std::uint64_t>(rows));
     }
     return positions;
   }
@@ -181,7 +138,8 @@ RopeOperation::RopeOperation(std::string name, std::string summary, std::vector<
   parameters_.push_back(choice("dtype", "type of the data", {"f32", "f16", "bf16"}, true));
   parameters_.push_back(choice("table_dtype", "type of cos and sin: the data's, or f32", {"same", "f32"}, false));
   parameters_.back().applies = [](const Problem& problem) { return problem.integer("dtype") != 0; };
-  parameters_.push_back(choice("layout", "sbhd: token = s * batch + b; thd: packed by cu_seqlens", {"sbhd", "thd"}, true));
+  parameters_.push_back(
+      choice("layout", "sbhd: token = s * batch + b; thd: packed by cu_seqlens", {"sbhd", "thd"}, true));
   parameters_.push_back(integer("seq", "tokens of a sequence, sbhd only", 0, 1 << 20, {1, 2, 3}, 16));
   parameters_.back().applies = sbhd;
   parameters_.push_back(integer("batch", "sequences side by side, sbhd only", 1, 1 << 12, {1, 2}, 4));
@@ -190,7 +148,8 @@ RopeOperation::RopeOperation(std::string name, std::string summary, std::vector<
   seqlens.kind = ParameterKind::list;
   seqlens.applies = thd;
   parameters_.push_back(std::move(seqlens));
-  parameters_.push_back(integer("head_num", "heads of this rank", 1, 256, {1, 2, 3, 5, 6, 7, 10, 12, 24, 33, 48, 96, 128}, 64));
+  parameters_.push_back(
+      integer("head_num", "heads of this rank", 1, 256, {1, 2, 3, 5, 6, 7, 10, 12, 24, 33, 48, 96, 128}, 64));
   for (const char* width : widths) {
     parameters_.push_back(integer(width, "width of that part of a head", 0, 4096, {0, 4, 8, 16, 96}, 64));
   }
@@ -200,7 +159,8 @@ RopeOperation::RopeOperation(std::string name, std::string summary, std::vector<
     parameters_.push_back(flag("inverse", "rotate the other way: sin negated", true));
   }
   if (modes.remove_interleaving) {
-    parameters_.push_back(flag("remove_interleaving", "the rotated side is interleaved too, not in split halves", true));
+    parameters_.push_back(
+        flag("remove_interleaving", "the rotated side is interleaved too, not in split halves", true));
   }
   if (modes.rope_first) {
     parameters_.push_back(flag("rope_first", "the rope part comes before the nope part", false));
@@ -219,7 +179,8 @@ RopeOperation::RopeOperation(std::string name, std::string summary, std::vector<
   pad.required = false;
   pad.applies = thd;
   parameters_.push_back(std::move(pad));
-  parameters_.push_back(choice("tables", "free: any entries; yarn: real ones; turns: quarter turns", {"free", "yarn", "turns"}, false));
+  parameters_.push_back(
+      choice("tables", "free: any entries; yarn: real ones; turns: quarter turns", {"free", "yarn", "turns"}, false));
   for (Parameter& parameter : common_parameters()) {
     parameters_.push_back(std::move(parameter));
   }
@@ -290,20 +251,23 @@ std::optional<std::string> RopeOperation::invalid(const Problem& problem) const 
       elements *= static_cast<double>(shape.shape[static_cast<std::size_t>(i)]);
     }
     if (elements > static_cast<double>(kLargestTensor)) {
-      return fmt::format("{} would hold {:.0f} elements, expected at most {}; use smaller shapes, or sparse= for wide "
-                         "offsets",
-                         shape.spec->name, elements, kLargestTensor);
+      return fmt::format(
+          "{} would hold {:.0f} elements, expected at most {}; use smaller shapes, or sparse= for wide "
+          "offsets",
+          shape.spec->name, elements, kLargestTensor);
     }
   }
   return std::nullopt;
 }
 
 std::vector<std::pair<const char*, std::int64_t>> RopeOperation::scalars(const Problem& problem) const {
-  std::vector<std::pair<const char*, std::int64_t>> result{
-      {"layout", problem.integer("layout")}, {"seq", quantity(problem, "seq_or_token")},
-      {"batch", quantity(problem, "batch_or_1")}, {"cp_rank", problem.value("cp").number}, {"cp_size", cp_size(problem)}};
-  for (const char* key : {"head_num", "emb_dim", "nope_dim", "k_dim", "v_dim", "inverse", "remove_interleaving",
-                          "rope_first"}) {
+  std::vector<std::pair<const char*, std::int64_t>> result{{"layout", problem.integer("layout")},
+                                                           {"seq", quantity(problem, "seq_or_token")},
+                                                           {"batch", quantity(problem, "batch_or_1")},
+                                                           {"cp_rank", problem.value("cp").number},
+                                                           {"cp_size", cp_size(problem)}};
+  for (const char* key :
+       {"head_num", "emb_dim", "nope_dim", "k_dim", "v_dim", "inverse", "remove_interleaving", "rope_first"}) {
     if (problem.has(key)) {
       result.emplace_back(key, problem.integer(key));
     }
@@ -313,7 +277,8 @@ std::vector<std::pair<const char*, std::int64_t>> RopeOperation::scalars(const P
 
 void RopeOperation::fill(const Problem& problem, const TensorShape& tensor, HostTensor& out) const {
   if (tensor.spec->element == ElementType::table) {
-    fill_table(problem, tensor, tensor.spec->name == "cos", out);
+    out.shape = tensor;
+    fill_table(problem, tensor.spec->name == "cos", out);
     return;
   }
   const std::vector<std::int64_t> values =
@@ -343,8 +308,8 @@ std::vector<Operation::Part> RopeOperation::parts(const Problem& problem) const 
   }
   const std::int64_t size = cp_size(problem);
   const auto& lengths = problem.list("seqlens");
-  const bool whole = std::all_of(lengths.begin(), lengths.end(),
-                                 [size](std::int64_t n) { return size == 1 || n % (2 * size) == 0; });
+  const bool whole =
+      std::all_of(lengths.begin(), lengths.end(), [size](std::int64_t n) { return size == 1 || n % (2 * size) == 0; });
   if (has_position_ids(problem) || !whole) {
     return {};
   }

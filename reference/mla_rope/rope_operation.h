@@ -24,11 +24,6 @@ std::unique_ptr<const Operation> make_mla_rope_concat_bwd();
 std::vector<std::int64_t> rope_positions(const Problem& problem);
 std::int64_t rope_tokens(const Problem& problem);
 
-// The rope part of one token: tables in double, inverse applied.
-struct TokenTables {
-  Values cos_left, cos_right, sin_left, sin_right;
-};
-
 class RopeOperation : public Operation {
  public:
   std::string_view name() const override { return name_; }
@@ -59,38 +54,42 @@ class RopeOperation : public Operation {
   Algebra algebra_;
 };
 
-// Reads and writes rope rows for the references.
+// Reads, rotates and reports rope rows for the references. One object serves one call of reference(); its buffers are
+// reused from row to row.
 class RopeRows {
  public:
-  RopeRows(const Problem& problem, const tileproof_arithmetic& declared, const HostTensors& inputs, ReferenceSink& sink);
+  RopeRows(const Problem& problem, const tileproof_arithmetic& declared, const HostTensors& inputs,
+           ReferenceSink& sink);
 
   const RopeArithmetic& arithmetic() const { return arithmetic_; }
   std::int64_t half() const { return half_; }
-  bool exact() const { return exact_; }
-  void load_tables(std::int64_t token);  // of the token's position
+  void load_tables(std::int64_t token);  // of the token's position, sin negated under inverse
   // The pairs of a row that starts at packed element `start` of an input.
   void load(std::size_t tensor, std::int64_t start, bool interleaved, Values& first, Values& second) const;
-  // Rotates (x1, x2), or with `adjoint` transposes the rotation of (left, right), and reports row `row` of `tensor`.
-  void report(std::size_t tensor, std::int64_t row, std::int64_t dim, bool interleaved, bool adjoint,
-              const Values& first, const Values& second, const Values* first_error, const Values* second_error);
-  // Sums of whole numbers that stay below 2^digits are exact in any order; reports the first that is not.
-  void prove_sum(std::size_t tensor, std::int64_t row, const Values& terms_magnitude, bool whole);
+  // Rotates (x1, x2), or with `adjoint` transposes the rotation of (left, right), and keeps the result for report().
+  void rotate(bool adjoint, const Values& first, const Values& second, const Values* first_error = nullptr,
+              const Values* second_error = nullptr);
+  // Reports the last rotation as the rope part of row `row` of output `tensor`, which starts at column `dim`.
+  void report(std::size_t tensor, std::int64_t row, std::int64_t dim, bool interleaved) const;
+  // On exact data, reports a sum over heads that is not the same in every order.
+  void prove_sum(std::size_t tensor, std::int64_t row, const Values& sum, const Values& magnitude, bool whole);
 
  private:
-  void prove(std::size_t tensor, std::int64_t row, const Values& a, const Values& c, const Values& b, const Values& s,
-             const Values& value);
-  const Operation& operation_;
+  void prove(const Component& component, const Values& value);
+
   const HostTensors& inputs_;
   ReferenceSink& sink_;
   RopeArithmetic arithmetic_;
   std::vector<std::int64_t> positions_;
   std::int64_t half_;
+  std::int64_t loaded_position_ = -1;
   bool exact_;
   bool inverse_;
   std::size_t cos_;
   std::size_t sin_;
-  TokenTables tables_;
-  Values value_, bound_;
+  Values cos_left_, cos_right_, sin_left_, sin_right_;
+  Values first_value_, second_value_, first_bound_, second_bound_;
+  std::string inexact_;  // why the last rotation is not exact, on exact data
 };
 
 }  // namespace tileproof

@@ -1,4 +1,6 @@
-#include <cmath>
+#include <array>
+#include <bit>
+#include <cstring>
 
 #include <fmt/format.h>
 
@@ -9,102 +11,141 @@ namespace tileproof {
 
 namespace {
 
-// `count` elements of a packed tensor, `step` apart, as doubles.
-void load_values(const HostTensor& tensor, std::int64_t start, std::int64_t step, std::int64_t count, Values& out) {
-  out.resize(count);
+// f16 has no cheap conversion by shifting; 256 KiB of floats are looked up instead.
+const float* half_table() {
+  static const std::vector<float> table = [] {
+    std::vector<float> values(65536);
+    for (std::uint32_t bits = 0; bits < values.size(); ++bits) {
+      values[bits] = half_to_float(static_cast<std::uint16_t>(bits));
+    }
+    return values;
+  }();
+  return table.data();
+}
+
+template <typename T, typename Convert>
+void convert_pairs(const T* from, bool interleaved, std::int64_t half, double* first, double* second, Convert convert) {
+  if (interleaved) {
+    for (std::int64_t i = 0; i < half; ++i) {
+      first[i] = static_cast<double>(convert(from[2 * i]));
+      second[i] = static_cast<double>(convert(from[2 * i + 1]));
+    }
+    return;
+  }
+  for (std::int64_t i = 0; i < half; ++i) {
+    first[i] = static_cast<double>(convert(from[i]));
+  }
+  for (std::int64_t i = 0; i < half; ++i) {
+    second[i] = static_cast<double>(convert(from[half + i]));
+  }
+}
+
+// The `half` pairs of a rope row that starts at packed element `start`, as doubles.
+void load_pairs(const HostTensor& tensor, std::int64_t start, bool interleaved, std::int64_t half, Values& first,
+                Values& second) {
+  first.resize(half);
+  second.resize(half);
+  const auto with = [&](const auto* from, auto convert) {
+    convert_pairs(from + start, interleaved, half, first.data(), second.data(), convert);
+  };
   switch (tensor.shape.dtype) {
-    case Dtype::f32: {
-      const float* from = tensor.as<const float>().data() + start;
-      for (std::int64_t i = 0; i < count; ++i) {
-        out[i] = from[i * step];
-      }
+    case Dtype::f32: with(tensor.as<float>().data(), [](float value) { return value; }); return;
+    case Dtype::bf16:
+      with(tensor.as<std::uint16_t>().data(), [](std::uint16_t bits) { return bf16_to_float(bits); });
       return;
-    }
-    case Dtype::bf16: {
-      const std::uint16_t* from = tensor.as<const std::uint16_t>().data() + start;
-      for (std::int64_t i = 0; i < count; ++i) {
-        out[i] = bf16_to_float(from[i * step]);
-      }
-      return;
-    }
     case Dtype::f16:
-    case Dtype::i32: break;
+      with(tensor.as<std::uint16_t>().data(), [table = half_table()](std::uint16_t bits) { return table[bits]; });
+      return;
+    case Dtype::i32: with(tensor.as<std::int32_t>().data(), [](std::int32_t value) { return value; }); return;
   }
-  for (std::int64_t i = 0; i < count; ++i) {
-    out[i] = tensor.at(start + i * step);
+}
+
+// The positions that the subject is given, where it is given any.
+std::vector<std::int64_t> positions_of(const Problem& problem, const HostTensors& inputs) {
+  const std::size_t tensor = problem.operation().tensor_index("position_ids");
+  if (tensor < inputs.size() && !inputs[tensor].bytes.empty()) {
+    const auto given = inputs[tensor].as<std::int32_t>();
+    return {given.begin(), given.end()};
   }
+  return rope_positions(problem);
 }
 
 }  // namespace
 
 RopeRows::RopeRows(const Problem& problem, const tileproof_arithmetic& declared, const HostTensors& inputs,
                    ReferenceSink& sink)
-    : operation_(problem.operation()),
-      inputs_(inputs),
+    : inputs_(inputs),
       sink_(sink),
       arithmetic_(problem, declared),
-      positions_(rope_positions(problem)),
+      positions_(positions_of(problem, inputs)),
       half_(problem.integer("emb_dim") / 2),
       exact_(problem.choice("data") == "exact" && problem.choice("tables") != "yarn"),
       inverse_(problem.has("inverse") && problem.flag("inverse")),
-      cos_(operation_.tensor_index("cos")),
-      sin_(operation_.tensor_index("sin")) {}
+      cos_(problem.operation().tensor_index("cos")),
+      sin_(problem.operation().tensor_index("sin")) {}
 
 void RopeRows::load_tables(std::int64_t token) {
-  const std::int64_t start = positions_[static_cast<std::size_t>(token)] * 2 * half_;
-  load_values(inputs_[cos_], start, 1, half_, tables_.cos_left);
-  load_values(inputs_[cos_], start + half_, 1, half_, tables_.cos_right);
-  load_values(inputs_[sin_], start, 1, half_, tables_.sin_left);
-  load_values(inputs_[sin_], start + half_, 1, half_, tables_.sin_right);
+  const std::int64_t position = positions_[static_cast<std::size_t>(token)];
+  if (position == loaded_position_) {
+    return;
+  }
+  loaded_position_ = position;
+  const std::int64_t start = position * 2 * half_;
+  load_pairs(inputs_[cos_], start, false, half_, cos_left_, cos_right_);
+  load_pairs(inputs_[sin_], start, false, half_, sin_left_, sin_right_);
   if (inverse_) {
-    tables_.sin_left = -tables_.sin_left;
-    tables_.sin_right = -tables_.sin_right;
+    sin_left_ = -sin_left_;
+    sin_right_ = -sin_right_;
   }
 }
 
 void RopeRows::load(std::size_t tensor, std::int64_t start, bool interleaved, Values& first, Values& second) const {
-  const HostTensor& from = inputs_[tensor];
-  load_values(from, start, interleaved ? 2 : 1, half_, first);
-  load_values(from, interleaved ? start + 1 : start + half_, interleaved ? 2 : 1, half_, second);
+  load_pairs(inputs_[tensor], start, interleaved, half_, first, second);
 }
 
-void RopeRows::prove(std::size_t tensor, std::int64_t row, const Values& a, const Values& c, const Values& b,
-                     const Values& s, const Values& value) {
-  for (std::int64_t i = 0; i < half_; ++i) {
-    if (!component_is_exact(arithmetic_, a[i], c[i], b[i], s[i], value[i])) {
-      sink_.inexact(tensor, row, fmt::format("{} * {} and {} * {} at pair {}", a[i], c[i], b[i], s[i], i));
-      return;
+void RopeRows::rotate(bool adjoint, const Values& first, const Values& second, const Values* first_error,
+                      const Values* second_error) {
+  // forward: left = x1 cos_l - x2 sin_l, right = x2 cos_r + x1 sin_r; adjoint: x1 = l cos_l + r sin_r,
+  // x2 = r cos_r - l sin_l.
+  const Component one{first,       cos_left_,   second, adjoint ? sin_right_ : sin_left_, adjoint ? 1.0 : -1.0,
+                      first_error, second_error};
+  const Component two{second,       cos_right_, first, adjoint ? sin_left_ : sin_right_, adjoint ? -1.0 : 1.0,
+                      second_error, first_error};
+  rotate_component(arithmetic_, one, first_value_, first_bound_);
+  rotate_component(arithmetic_, two, second_value_, second_bound_);
+  inexact_.clear();
+  if (exact_) {
+    prove(one, first_value_);
+    prove(two, second_value_);
+    if (inexact_.empty()) {
+      first_bound_.setZero();
+      second_bound_.setZero();
     }
   }
 }
 
-void RopeRows::report(std::size_t tensor, std::int64_t row, std::int64_t dim, bool interleaved, bool adjoint,
-                      const Values& first, const Values& second, const Values* first_error,
-                      const Values* second_error) {
-  const TokenTables& t = tables_;
-  const std::int64_t step = interleaved ? 2 : 1;
-  const std::int64_t second_dim = interleaved ? dim + 1 : dim + half_;
-  // forward: left = x1 cos_l - x2 sin_l, right = x2 cos_r + x1 sin_r; adjoint: x1 = l cos_l + r sin_r,
-  // x2 = r cos_r - l sin_l.
-  const Values& first_sin = adjoint ? t.sin_right : t.sin_left;
-  const Values& second_sin = adjoint ? t.sin_left : t.sin_right;
-  const auto component = [&](std::int64_t at, const Values& a, const Values& c, const Values& b, const Values& s,
-                             double sign, const Values* a_error, const Values* b_error) {
-    rotate_component(arithmetic_, a, c, b, s, sign, a_error, b_error, value_, bound_);
-    if (exact_) {
-      prove(tensor, row, a, c, b, s, value_);
-      bound_.setZero();
-    }
-    sink_.computed(tensor, row, at, step, value_.data(), bound_.data(), half_);
-  };
-  component(dim, first, t.cos_left, second, first_sin, adjoint ? 1.0 : -1.0, first_error, second_error);
-  component(second_dim, second, t.cos_right, first, second_sin, adjoint ? -1.0 : 1.0, second_error, first_error);
+void RopeRows::prove(const Component& x, const Values& value) {
+  const std::int64_t i = first_inexact(arithmetic_, x, value);
+  if (i >= 0) {
+    inexact_ = fmt::format("{} * {} and {} * {} at pair {}", x.a[i], x.c[i], x.b[i], x.s[i], i);
+  }
 }
 
-void RopeRows::prove_sum(std::size_t tensor, std::int64_t row, const Values& terms_magnitude, bool whole) {
-  if (!whole || terms_magnitude.maxCoeff() > std::exp2(arithmetic_.accumulator.digits)) {
-    sink_.inexact(tensor, row, fmt::format("a sum over heads of magnitude {}{}", terms_magnitude.maxCoeff(),
-                                           whole ? "" : " of numbers that are not whole"));
+void RopeRows::report(std::size_t tensor, std::int64_t row, std::int64_t dim, bool interleaved) const {
+  if (!inexact_.empty()) {
+    sink_.inexact(tensor, row, inexact_);
+  }
+  const std::int64_t step = interleaved ? 2 : 1;
+  const std::int64_t second_dim = interleaved ? dim + 1 : dim + half_;
+  sink_.computed(tensor, row, dim, step, first_value_.data(), first_bound_.data(), half_);
+  sink_.computed(tensor, row, second_dim, step, second_value_.data(), second_bound_.data(), half_);
+}
+
+void RopeRows::prove_sum(std::size_t tensor, std::int64_t row, const Values& sum, const Values& magnitude, bool whole) {
+  if (exact_ && !sum_is_exact(arithmetic_, sum, magnitude, whole)) {
+    sink_.inexact(tensor, row,
+                  fmt::format("a sum over heads of magnitude {}{}", magnitude.maxCoeff(),
+                              whole ? "" : " of numbers that are not whole"));
   }
 }
 

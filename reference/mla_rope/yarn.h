@@ -21,9 +21,9 @@ struct YarnParameters {
 
 // Angle per position of each of the kv_channels / 2 frequencies.
 //
-// With theta_i = base^(-2i/d), a frequency that turns more than beta_fast times over the original context keeps theta_i,
-// one that turns less than beta_slow times is slowed to theta_i / scaling_factor, and a linear ramp joins the two
-// between the dimensions where that happens: dim(beta) = d ln(L / (2 pi beta)) / (2 ln base).
+// With theta_i = base^(-2i/d), a frequency that turns more than beta_fast times over the original context keeps
+// theta_i, one that turns less than beta_slow times is slowed to theta_i / scaling_factor, and a linear ramp joins the
+// two between the dimensions where that happens: dim(beta) = d ln(L / (2 pi beta)) / (2 ln base).
 std::vector<double> yarn_frequencies(const YarnParameters& parameters);
 
 // The factor on cos and sin: m(scale, mscale) / m(scale, mscale_all_dim), m(s, a) = 0.1 a ln s + 1 for s > 1, else 1.

@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "generate/rapidcheck.h"
-#include "main_setup.h"
 #include "memory/arena.h"
 #include "memory/canary.h"
 #include "memory/recipes.h"
@@ -12,10 +11,7 @@
 namespace tileproof {
 namespace {
 
-class ArenaTest : public ::testing::Test {
- protected:
-  static void SetUpTestSuite() { testing::load_everything(); }
-};
+class ArenaTest : public ::testing::Test {};
 
 const char kPadded[] =
     "mla_rope_q_fwd dtype=bf16 layout=sbhd seq=3 batch=2 head_num=5 nope_dim=3 emb_dim=8 inverse=0 "

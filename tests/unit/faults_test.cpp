@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "execute/runner.h"
-#include "main_setup.h"
 #include "memory/arena.h"
 #include "memory/recipes.h"
 #include "search/check.h"
@@ -15,10 +14,7 @@
 namespace tileproof {
 namespace {
 
-class Faults : public ::testing::Test {
- protected:
-  static void SetUpTestSuite() { testing::load_everything(); }
-};
+class Faults : public ::testing::Test {};
 
 CheckReport check_cases(const Subject& subject, std::uint64_t cases, std::vector<Case> corpus = {}) {
   CheckOptions options;
@@ -77,10 +73,9 @@ struct Row {
   std::size_t past_end;  // at `block`; none at `control`
 };
 
-class MeasuredTable : public ::testing::TestWithParam<Row> {
- protected:
-  static void SetUpTestSuite() { testing::load_everything(); }
-};
+void PrintTo(const Row& row, std::ostream* out) { *out << row.head_num << " heads, block " << row.block; }
+
+class MeasuredTable : public ::testing::TestWithParam<Row> {};
 
 struct Outcome {
   std::set<std::int64_t> past_end;  // elements changed past the last token, over both canary patterns

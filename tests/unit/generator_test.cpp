@@ -4,16 +4,12 @@
 #include <set>
 
 #include "generate/rapidcheck.h"
-#include "main_setup.h"
 #include "memory/recipes.h"
 
 namespace tileproof {
 namespace {
 
-class GeneratorTest : public ::testing::Test {
- protected:
-  static void SetUpTestSuite() { testing::load_everything(); }
-};
+class GeneratorTest : public ::testing::Test {};
 
 TEST_F(GeneratorTest, TheSameSeedAndIndexGiveTheSameCase) {
   const Subject& subject = *matching_subjects({}).front();

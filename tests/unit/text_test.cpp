@@ -2,15 +2,11 @@
 #include <rapidcheck/gtest.h>
 
 #include "generate/rapidcheck.h"
-#include "main_setup.h"
 
 namespace tileproof {
 namespace {
 
-class Text : public ::testing::Test {
- protected:
-  static void SetUpTestSuite() { testing::load_everything(); }
-};
+class Text : public ::testing::Test {};
 
 const char kDesignLine[] =
     "mla_rope_q_fwd dtype=bf16 layout=thd seqlens=27,27,45,29 head_num=12 nope_dim=128 emb_dim=64 inverse=0 "
@@ -47,10 +43,9 @@ struct BadLine {
   std::vector<std::string> said;
 };
 
-class BadLines : public ::testing::TestWithParam<BadLine> {
- protected:
-  static void SetUpTestSuite() { testing::load_everything(); }
-};
+void PrintTo(const BadLine& bad, std::ostream* out) { *out << '"' << bad.to << '"'; }
+
+class BadLines : public ::testing::TestWithParam<BadLine> {};
 
 TEST_P(BadLines, AreRefusedWithKeyValueExpectationAndPlace) {
   std::string line = kDesignLine;

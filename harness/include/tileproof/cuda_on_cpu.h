@@ -6,12 +6,16 @@
 // conflict between two threads shows in forward or in reverse order.
 //
 // Promises: blockDim up to 1024 threads, grid limits of CUDA, dynamic shared memory up to 227 KiB; beyond them a launch
-// fails by name through cudaGetLastError(), as on a GPU. A barrier that can never be passed ends the launch with an
-// error, never with a hang. Threads that have returned count as arrived. One launch at a time per process thread.
+// fails by name through cudaGetLastError(), as on a GPU. A barrier or warp operation that can never be passed ends the
+// launch with an error, never with a hang. Threads that have returned count as arrived. A lane that asks for the value
+// of one that takes no part gets all bits set. One launch at a time in a process; a thread has 60 KiB of stack.
 //
 // The kernel source includes <cuda_runtime.h>, <cuda_fp16.h> and <cuda_bf16.h>; host builds find those of
 // tileproof/shims first, with or without a CUDA toolkit. Two spellings are rewritten by the build before the host
 // compiler sees them: kernel<<<...>>>(...) and extern __shared__ arrays.
+//
+// Everything that is compiled into kernels lies in an inline namespace named by TILEPROOF_CPU_FLAVOUR, so that objects
+// built with different instrumentation can share a binary.
 #ifndef TILEPROOF_CUDA_ON_CPU_H
 #define TILEPROOF_CUDA_ON_CPU_H
 
@@ -25,11 +29,17 @@
 
 #include "tileproof/plugin.h"
 
+#ifndef TILEPROOF_CPU_FLAVOUR
+#define TILEPROOF_CPU_FLAVOUR fast
+#endif
+
 #define __global__
 #define __device__
 #define __host__
 #define __constant__ static
-#define __forceinline__ inline
+#define __forceinline__ inline __attribute__((always_inline))
+#define __noinline__  // nothing, since system headers say __attribute__((__noinline__))
+#define __align__(bytes) alignas(bytes)
 #define __launch_bounds__(...)
 #define __shared__ static
 
@@ -54,7 +64,8 @@ constexpr int warpSize = 32;
 
 using cudaStream_t = void*;
 enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidConfiguration = 9, cudaErrorLaunchFailure = 719 };
-cudaError_t cudaGetLastError();
+cudaError_t cudaGetLastError();  // and forgets it
+cudaError_t cudaPeekAtLastError();
 const char* cudaGetErrorString(cudaError_t error);  // of the last error: what was wrong, in words
 
 namespace tileproof::cpu {
@@ -62,95 +73,111 @@ namespace tileproof::cpu {
 // Suspends the running thread until every thread of the block that has not returned is here too.
 void block_barrier();
 
-// Suspends the running thread until every member of `mask` in its warp is here too. Each brings 8 bytes; afterwards
-// `all` (32 entries) holds what each lane of the warp brought, until the next warp operation.
-void warp_exchange(unsigned mask, std::uint64_t mine, std::uint64_t all[32]);
+// Suspend the running thread until every member of `mask` in its warp that has not returned is here too.
+// The value that lane `source_lane` brought:
+std::uint64_t warp_shuffle(unsigned mask, std::uint64_t value, unsigned source_lane);
+// One bit for each member that voted true:
+unsigned warp_vote(unsigned mask, bool vote);
 
 unsigned lane_id();
-void* dynamic_shared();
+void* dynamic_shared();    // aligned to 1024 bytes
+const char* last_error();  // of this process; "" when there was none
 
 using Body = void (*)(void* closure);
 // Runs body once per thread of every block. Errors are left for cudaGetLastError().
 void run_grid(dim3 grid, dim3 block, std::size_t shared_bytes, Body body, void* closure);
 
-// launcher(kernel, grid, block[, shared_bytes[, stream]])(arguments...)
-template <typename... Parameters>
-auto launcher(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes = 0,
-              cudaStream_t = nullptr) {
-  return [=](std::type_identity_t<Parameters>... arguments) {
+// While it lives, launches run in these orders (tileproof_order); then in those before.
+class Schedule {
+ public:
+  Schedule(int thread_order, int block_order, std::uint64_t seed = 0);
+  ~Schedule();
+  Schedule(const Schedule&) = delete;
+  Schedule& operator=(const Schedule&) = delete;
+
+ private:
+  int thread_order_;
+  int block_order_;
+  std::uint64_t seed_;
+};
+
+inline namespace TILEPROOF_CPU_FLAVOUR {
+
+// launcher([&](auto&... arguments) { kernel(arguments...); }, grid, block[, shared_bytes[, stream]])(arguments...):
+// what the build makes of a launch. The arguments are evaluated once and copied for every thread, as on a GPU.
+template <typename Kernel>
+auto launcher(Kernel kernel, dim3 grid, dim3 block, std::size_t shared_bytes = 0, cudaStream_t = nullptr) {
+  return [=](auto... arguments) {
     auto call = [&] { kernel(arguments...); };
-    run_grid(grid, block, shared_bytes, [](void* closure) { (*static_cast<decltype(call)*>(closure))(); }, &call);
+    run_grid(
+        grid, block, shared_bytes, [](void* closure) { (*static_cast<decltype(call)*>(closure))(); }, &call);
   };
 }
 
-// Runs a subject's launch function under the orders of the request.
-int32_t run_scheduled(const tileproof_launch* request, int32_t (*launch)(const tileproof_launch*));
-
 template <typename T>
-T shuffle(unsigned mask, T value, unsigned source) {
+T shuffle_value(unsigned mask, T value, unsigned source_lane) {
   static_assert(sizeof(T) <= 8);
   std::uint64_t bits = 0;
   std::memcpy(&bits, &value, sizeof value);
-  std::uint64_t all[32];
-  warp_exchange(mask, bits, all);
-  std::memcpy(&value, &all[source & 31U], sizeof value);
+  bits = warp_shuffle(mask, bits, source_lane);
+  std::memcpy(&value, &bits, sizeof value);
   return value;
 }
 
+}  // namespace TILEPROOF_CPU_FLAVOUR
 
 }  // namespace tileproof::cpu
 
+inline namespace TILEPROOF_CPU_FLAVOUR {
+
 inline void __syncthreads() { tileproof::cpu::block_barrier(); }
-inline void __syncwarp(unsigned mask = 0xffffffffU) {
-  std::uint64_t all[32];
-  tileproof::cpu::warp_exchange(mask, 0, all);
-}
+inline void __syncwarp(unsigned mask = 0xffffffffU) { tileproof::cpu::warp_vote(mask, false); }
 inline void __threadfence() {}
 inline void __threadfence_block() {}
+inline void __threadfence_system() {}
 
 template <typename T>
 T __shfl_sync(unsigned mask, T value, int source, int width = 32) {
   const unsigned lane = tileproof::cpu::lane_id();
   const unsigned base = lane & ~static_cast<unsigned>(width - 1);
-  return tileproof::cpu::shuffle(mask, value, base + (static_cast<unsigned>(source) & static_cast<unsigned>(width - 1)));
+  return tileproof::cpu::shuffle_value(mask, value,
+                                       base + (static_cast<unsigned>(source) & static_cast<unsigned>(width - 1)));
 }
 template <typename T>
 T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32) {
   const unsigned lane = tileproof::cpu::lane_id();
   const unsigned target = lane ^ static_cast<unsigned>(lane_mask);
   const bool inside = (target & ~static_cast<unsigned>(width - 1)) <= (lane & ~static_cast<unsigned>(width - 1));
-  return tileproof::cpu::shuffle(mask, value, inside ? target : lane);
+  return tileproof::cpu::shuffle_value(mask, value, inside ? target : lane);
 }
 template <typename T>
 T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32) {
   const unsigned lane = tileproof::cpu::lane_id();
   const bool inside = (lane & static_cast<unsigned>(width - 1)) + delta < static_cast<unsigned>(width);
-  return tileproof::cpu::shuffle(mask, value, inside ? lane + delta : lane);
+  return tileproof::cpu::shuffle_value(mask, value, inside ? lane + delta : lane);
 }
 template <typename T>
 T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32) {
   const unsigned lane = tileproof::cpu::lane_id();
   const bool inside = (lane & static_cast<unsigned>(width - 1)) >= delta;
-  return tileproof::cpu::shuffle(mask, value, inside ? lane - delta : lane);
+  return tileproof::cpu::shuffle_value(mask, value, inside ? lane - delta : lane);
 }
 
-inline unsigned __ballot_sync(unsigned mask, int predicate) {
-  std::uint64_t all[32];
-  tileproof::cpu::warp_exchange(mask, predicate != 0 ? 1 : 0, all);
-  unsigned votes = 0;
-  for (unsigned lane = 0; lane < 32; ++lane) {
-    votes |= (mask >> lane & 1U) != 0 && all[lane] != 0 ? 1U << lane : 0U;
-  }
-  return votes;
-}
+inline unsigned __ballot_sync(unsigned mask, int predicate) { return tileproof::cpu::warp_vote(mask, predicate != 0); }
 inline int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) != 0 ? 1 : 0; }
-inline int __all_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) == mask ? 1 : 0; }
+inline int __all_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate == 0 ? 1 : 0) == 0 ? 1 : 0; }
 
 // One thread runs at a time, so read-modify-write is atomic as it is.
 template <typename T>
 T atomicAdd(T* address, std::type_identity_t<T> value) {
   const T old = *address;
   *address = old + value;
+  return old;
+}
+template <typename T>
+T atomicSub(T* address, std::type_identity_t<T> value) {
+  const T old = *address;
+  *address = old - value;
   return old;
 }
 template <typename T>
@@ -182,6 +209,15 @@ inline float __fmul_rn(float a, float b) { return a * b; }
 inline float __fadd_rn(float a, float b) { return a + b; }
 inline float __fsub_rn(float a, float b) { return a - b; }
 inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
+inline float __fdiv_rn(float a, float b) { return a / b; }
+inline float __fsqrt_rn(float a) { return std::sqrt(a); }
+inline unsigned __float_as_uint(float a) { return std::bit_cast<unsigned>(a); }
+inline float __uint_as_float(unsigned a) { return std::bit_cast<float>(a); }
+inline int __float_as_int(float a) { return std::bit_cast<int>(a); }
+inline float __int_as_float(int a) { return std::bit_cast<float>(a); }
+inline int __popc(unsigned a) { return std::popcount(a); }
+inline int __clz(int a) { return std::countl_zero(static_cast<unsigned>(a)); }
+inline int __ffs(int a) { return __builtin_ffs(a); }
 inline float __fdividef(float a, float b) { return a / b; }
 inline float rsqrtf(float a) { return 1.0F / std::sqrt(a); }
 template <typename T>
@@ -213,5 +249,7 @@ inline int2 make_int2(int x, int y) { return {x, y}; }
 inline int4 make_int4(int x, int y, int z, int w) { return {x, y, z, w}; }
 inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
 inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+
+}  // namespace TILEPROOF_CPU_FLAVOUR
 
 #endif

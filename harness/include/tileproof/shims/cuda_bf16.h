@@ -4,11 +4,13 @@
 
 #include "tileproof/cuda_on_cpu.h"
 
+inline namespace TILEPROOF_CPU_FLAVOUR {
+
 struct __nv_bfloat16 {
   std::uint16_t bits;
   __nv_bfloat16() = default;
-  explicit __nv_bfloat16(float value);
-  explicit operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
+  __nv_bfloat16(float value);
+  operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
 };
 
 inline float __bfloat162float(__nv_bfloat16 value) { return static_cast<float>(value); }
@@ -24,8 +26,40 @@ inline __nv_bfloat16 __float2bfloat16_rn(float value) {
 inline __nv_bfloat16 __float2bfloat16(float value) { return __float2bfloat16_rn(value); }
 inline __nv_bfloat16::__nv_bfloat16(float value) : bits(__float2bfloat16_rn(value).bits) {}
 
+// Of two values in float, rounded once more: the same as rounding the exact result once, since float has more than
+// twice the digits.
 inline __nv_bfloat16 operator+(__nv_bfloat16 a, __nv_bfloat16 b) { return __nv_bfloat16(float(a) + float(b)); }
 inline __nv_bfloat16 operator-(__nv_bfloat16 a, __nv_bfloat16 b) { return __nv_bfloat16(float(a) - float(b)); }
 inline __nv_bfloat16 operator*(__nv_bfloat16 a, __nv_bfloat16 b) { return __nv_bfloat16(float(a) * float(b)); }
+inline __nv_bfloat16 operator/(__nv_bfloat16 a, __nv_bfloat16 b) { return __nv_bfloat16(float(a) / float(b)); }
+inline __nv_bfloat16& operator+=(__nv_bfloat16& a, __nv_bfloat16 b) { return a = a + b; }
+inline __nv_bfloat16& operator-=(__nv_bfloat16& a, __nv_bfloat16 b) { return a = a - b; }
+inline __nv_bfloat16& operator*=(__nv_bfloat16& a, __nv_bfloat16 b) { return a = a * b; }
+inline __nv_bfloat16 __hadd(__nv_bfloat16 a, __nv_bfloat16 b) { return a + b; }
+inline __nv_bfloat16 __hsub(__nv_bfloat16 a, __nv_bfloat16 b) { return a - b; }
+inline __nv_bfloat16 __hmul(__nv_bfloat16 a, __nv_bfloat16 b) { return a * b; }
+inline __nv_bfloat16 __hneg(__nv_bfloat16 a) {
+  a.bits ^= 0x8000U;
+  return a;
+}
+inline __nv_bfloat16 operator-(__nv_bfloat16 a) { return __hneg(a); }
+
+inline unsigned short __bfloat16_as_ushort(__nv_bfloat16 value) { return value.bits; }
+inline __nv_bfloat16 __ushort_as_bfloat16(unsigned short bits) {
+  __nv_bfloat16 value;
+  value.bits = bits;
+  return value;
+}
+
+struct alignas(4) __nv_bfloat162 {
+  __nv_bfloat16 x, y;
+};
+inline __nv_bfloat162 __halves2bfloat162(__nv_bfloat16 x, __nv_bfloat16 y) { return {x, y}; }
+inline __nv_bfloat162 __floats2bfloat162_rn(float x, float y) {
+  return {__float2bfloat16_rn(x), __float2bfloat16_rn(y)};
+}
+inline float2 __bfloat1622float2(__nv_bfloat162 pair) { return {__bfloat162float(pair.x), __bfloat162float(pair.y)}; }
+
+}  // namespace TILEPROOF_CPU_FLAVOUR
 
 #endif

@@ -4,11 +4,13 @@
 
 #include "tileproof/cuda_on_cpu.h"
 
+inline namespace TILEPROOF_CPU_FLAVOUR {
+
 struct __half {
   std::uint16_t bits;
-  __half() = default;
-  explicit __half(float value);
-  explicit operator float() const;
+  __half() = default;  // without a value, as on a GPU
+  __half(float value);
+  operator float() const;
 };
 
 inline float __half2float(__half value) {
@@ -47,8 +49,38 @@ inline __half __float2half(float value) { return __float2half_rn(value); }
 inline __half::__half(float value) : bits(__float2half_rn(value).bits) {}
 inline __half::operator float() const { return __half2float(*this); }
 
+// Of two values in float, rounded once more: the same as rounding the exact result once, since float has more than
+// twice the digits.
 inline __half operator+(__half a, __half b) { return __half(float(a) + float(b)); }
 inline __half operator-(__half a, __half b) { return __half(float(a) - float(b)); }
 inline __half operator*(__half a, __half b) { return __half(float(a) * float(b)); }
+inline __half operator/(__half a, __half b) { return __half(float(a) / float(b)); }
+inline __half& operator+=(__half& a, __half b) { return a = a + b; }
+inline __half& operator-=(__half& a, __half b) { return a = a - b; }
+inline __half& operator*=(__half& a, __half b) { return a = a * b; }
+inline __half __hadd(__half a, __half b) { return a + b; }
+inline __half __hsub(__half a, __half b) { return a - b; }
+inline __half __hmul(__half a, __half b) { return a * b; }
+inline __half __hneg(__half a) {
+  a.bits ^= 0x8000U;
+  return a;
+}
+inline __half operator-(__half a) { return __hneg(a); }
+
+inline unsigned short __half_as_ushort(__half value) { return value.bits; }
+inline __half __ushort_as_half(unsigned short bits) {
+  __half value;
+  value.bits = bits;
+  return value;
+}
+
+struct alignas(4) __half2 {
+  __half x, y;
+};
+inline __half2 __halves2half2(__half x, __half y) { return {x, y}; }
+inline __half2 __floats2half2_rn(float x, float y) { return {__float2half_rn(x), __float2half_rn(y)}; }
+inline float2 __half22float2(__half2 pair) { return {__half2float(pair.x), __half2float(pair.y)}; }
+
+}  // namespace TILEPROOF_CPU_FLAVOUR
 
 #endif
