@@ -1,5 +1,5 @@
-// The backward is the transpose of the forward. Both sides are summed per group (a pair of a head, or a copied element), so
-// that one wrong element is not drowned; e and y are random.
+// The backward is the transpose of the forward. Both sides are summed per group (a pair of a head, or a copied
+// element), so that one wrong element is not drowned; e and y are random.
 #include <cmath>
 #include <map>
 
@@ -18,8 +18,8 @@ struct Sums {
 };
 using Groups = std::map<std::int64_t, Sums>;
 
-// Adds sign * result * cotangent per group; each product may be off by |cotangent| times the bound of the result. The sums
-// themselves are in double: 2^-50 of the magnitudes covers up to a thousand terms.
+// Adds sign * result * cotangent per group; each product may be off by |cotangent| times the bound of the result. The
+// sums themselves are in double: 2^-50 of the magnitudes covers up to a thousand terms.
 void add(const Problem& problem, std::size_t tensor, bool output, const HostTensor& result, const Bounded& bounds,
          const HostTensor& cotangent, double sign, Groups& groups) {
   for (std::int64_t i = 0; i < std::ssize(bounds.bound); ++i) {
@@ -65,19 +65,19 @@ class Adjoint : public Property {
     const Operation& mine = *context.subject.operation;
     const Operation& other = *context.adjoint->operation;
     const RunId there = expectation.runs[1];
-    const auto my_bounds = reference_values(problem, context.subject.raw->arithmetic, results.inputs(expectation.runs[0]));
-    const auto other_bounds =
-        reference_values(results.problem_of(there), context.adjoint->raw->arithmetic, results.inputs(there));
+    const auto my_bounds = reference_values(results, expectation.runs[0]);
+    const auto other_bounds = reference_values(results, there);
     Groups groups;
     for (const auto& [own, partner] : mine.algebra().adjoint_tensors) {
       const std::size_t a = mine.tensor_index(own);
       const std::size_t b = other.tensor_index(partner);
       if (mine.tensors()[a].role != Role::in) {  // F e against y
-        add(problem, a, true, results.run(expectation.runs[0]).outputs[a], my_bounds[a], results.inputs(there)[b], 1, groups);
+        add(problem, a, true, results.run(expectation.runs[0]).outputs[a], my_bounds[a], results.inputs(there)[b], 1,
+            groups);
       }
       if (mine.tensors()[a].role != Role::out) {  // e against F' y
-        add(problem, a, false, results.run(there).outputs[b], other_bounds[b], results.inputs(expectation.runs[0])[a], -1,
-            groups);
+        add(problem, a, false, results.run(there).outputs[b], other_bounds[b], results.inputs(expectation.runs[0])[a],
+            -1, groups);
       }
     }
     for (const auto& [number, sums] : groups) {
@@ -86,8 +86,8 @@ class Adjoint : public Property {
         failure.tensor = sums.name.substr(0, sums.name.find('['));
         failure.where = "group";
         failure.kind = "not_adjoint";
-        failure.message = fmt::format("<F e, y> - <e, F' y> is {:.6g} around {}, expected at most {:.3g}", sums.difference,
-                                      sums.name, sums.bound);
+        failure.message = fmt::format("<F e, y> - <e, F' y> is {:.6g} around {}, expected at most {:.3g}",
+                                      sums.difference, sums.name, sums.bound);
         return failure;
       }
     }

@@ -1,5 +1,5 @@
-// The result must not show how the work was cut up. Tilings with a partial block run with reversed blocks too: where the
-// last writer wins, only that order lets an overrun survive.
+// The result must not show how the work was cut up. Tilings with a partial block run with reversed blocks too: where
+// the last writer wins, only that order lets an overrun survive.
 #include "plans.h"
 
 namespace tileproof {
@@ -9,9 +9,7 @@ namespace {
 class BlockInvariance : public Property {
  public:
   std::string_view name() const override { return "block_invariance"; }
-  std::string_view holds_when() const override {
-    return "the result is the same for every tiling of the case";
-  }
+  std::string_view holds_when() const override { return "the result is the same for every tiling of the case"; }
 
   Expectation plan(const CaseContext& context, Plan& plan) const override {
     const auto& tilings = context.the_case.tilings;

@@ -8,9 +8,7 @@ namespace {
 class InputsPreserved : public Property {
  public:
   std::string_view name() const override { return "inputs_preserved"; }
-  std::string_view holds_when() const override {
-    return "tensors that are only read are unchanged";
-  }
+  std::string_view holds_when() const override { return "tensors that are only read are unchanged"; }
 
   Expectation plan(const CaseContext& context, Plan& plan) const override {
     return {.applies = true,

@@ -1,4 +1,5 @@
-// A launch must be accepted and end. Crashes and hangs are seen by the supervisor, which reports them under this property.
+// A launch must be accepted and end. Crashes and hangs are seen by the supervisor, which reports them under this
+// property.
 #include "plans.h"
 
 namespace tileproof {
@@ -8,9 +9,7 @@ namespace {
 class LaunchValid : public Property {
  public:
   std::string_view name() const override { return "launch_valid"; }
-  std::string_view holds_when() const override {
-    return "no launch error, crash, hang or grid limit";
-  }
+  std::string_view holds_when() const override { return "no launch error, crash, hang or grid limit"; }
 
   Expectation plan(const CaseContext& context, Plan& plan) const override {
     return {.applies = true,

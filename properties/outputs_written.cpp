@@ -8,9 +8,7 @@ namespace {
 class OutputsWritten : public Property {
  public:
   std::string_view name() const override { return "outputs_written"; }
-  std::string_view holds_when() const override {
-    return "the result is the same whatever the outputs held before";
-  }
+  std::string_view holds_when() const override { return "the result is the same whatever the outputs held before"; }
 
   Expectation plan(const CaseContext& context, Plan& plan) const override {
     for (const TensorSpec& spec : context.subject.operation->tensors()) {

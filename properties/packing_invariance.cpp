@@ -62,7 +62,8 @@ class PackingInvariance : public Property {
     const std::vector<Operation::Part> parts = chosen_parts(context.the_case.problem);
     for (std::size_t i = 0; i < parts.size(); ++i) {
       const Correspondence tokens{AxisKind::token, parts[i].tokens, false};
-      if (auto failure = compare_runs(context, results, expectation.runs[i + 1], expectation.runs[0], tokens, "differs")) {
+      if (auto failure =
+              compare_runs(context, results, expectation.runs[i + 1], expectation.runs[0], tokens, "differs")) {
         failure->evidence.push_back("alone: " + text(parts[i].problem));
         return failure;
       }

@@ -64,7 +64,8 @@ std::string describe(const Operation& operation, const RunRequest& request, cons
 
 }  // namespace
 
-std::optional<Failure> same_as_first(const CaseContext& context, const Expectation& expectation, const Results& results) {
+std::optional<Failure> same_as_first(const CaseContext& context, const Expectation& expectation,
+                                     const Results& results) {
   const RunRequest& base = results.request(expectation.runs.front());
   for (std::size_t i = 1; i < expectation.runs.size(); ++i) {
     const RunId id = expectation.runs[i];

@@ -20,7 +20,8 @@ bool has_partial_block(const Problem& problem, const Tiling& tiling);
 bool some_partial_block(const CaseContext& context);
 
 // Compares every later run with the first; the first failure, its message led by what the run was.
-std::optional<Failure> same_as_first(const CaseContext& context, const Expectation& expectation, const Results& results);
+std::optional<Failure> same_as_first(const CaseContext& context, const Expectation& expectation,
+                                     const Results& results);
 
 }  // namespace tileproof
 

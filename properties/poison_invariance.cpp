@@ -17,10 +17,11 @@ class PoisonInvariance : public Property {
     for (const Tiling& other : context.the_case.tilings) {
       tiling = has_partial_block(context.the_case.problem, other) ? &other : tiling;
     }
-    return {.applies = true,
-            .power = has_elements(context.the_case.problem) && some_partial_block(context),
-            .reason = {},
-            .runs = {run_with(context, plan, *tiling), run_with(context, plan, *tiling, Memory{.guard = GuardFill::nan})}};
+    return {
+        .applies = true,
+        .power = has_elements(context.the_case.problem) && some_partial_block(context),
+        .reason = {},
+        .runs = {run_with(context, plan, *tiling), run_with(context, plan, *tiling, Memory{.guard = GuardFill::nan})}};
   }
 
   std::optional<Failure> judge(const CaseContext& context, const Expectation& expectation,

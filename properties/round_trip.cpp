@@ -1,4 +1,5 @@
-// Backward after forward is the identity up to both bounds and |c^2 + s^2 - 1|. On exact data (quarter turns) it is exact.
+// Backward after forward is the identity up to both bounds and |c^2 + s^2 - 1|. On exact data (quarter turns) it is
+// exact.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -35,9 +36,9 @@ struct Slack {
   double of_value = 0;
 };
 
-// How far the input may be missed beyond the bound of the way back. With table entries at most m in size, an error e1 of
-// the way there is carried back as at most 2 m e1; and the way back multiplies a value x by c^2 + s^2, which the rounding
-// of the tables puts within d of 1: |x| d. The largest of each over the tensor serves for all of its elements.
+// How far the input may be missed beyond the bound of the way back. With table entries at most m in size, an error e1
+// of the way there is carried back as at most 2 m e1; and the way back multiplies a value x by c^2 + s^2, which the
+// rounding of the tables puts within d of 1: |x| d. The largest of each over the tensor serves for all of its elements.
 Slack slack_of(const Results& results, RunId forward, const std::vector<Bounded>& there) {
   const Problem& problem = results.problem_of(forward);
   Slack slack;
@@ -113,8 +114,8 @@ class RoundTrip : public Property {
     const Operation& other = *context.adjoint->operation;
     const auto [forward, back] = std::pair(expectation.runs[0], expectation.runs[1]);
     // Of the way back on what really came out (bound 2), and on the same moved by the bound of the way there (bound 1).
-    const auto there = reference_values(results.problem_of(forward), context.subject.raw->arithmetic, results.inputs(forward));
-    const auto again = reference_values(results.problem_of(back), context.adjoint->raw->arithmetic, results.inputs(back));
+    const auto there = reference_values(results, forward);
+    const auto again = reference_values(results, back);
     for (const auto& [own, partner] : mine.algebra().adjoint_tensors) {
       const std::size_t a = mine.tensor_index(own);
       const std::size_t b = other.tensor_index(partner);

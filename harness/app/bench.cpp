@@ -61,7 +61,9 @@ Case peer_case(const Operation& operation, CounterStream& draw) {
 // Returns whether everything held.
 bool check_once(Arena& arena, const Subject& subject, const Case& c, std::vector<HostTensors>& inputs, Share& share) {
   using Clock = std::chrono::steady_clock;
-  const auto seconds = [](Clock::time_point from) { return std::chrono::duration<double>(Clock::now() - from).count(); };
+  const auto seconds = [](Clock::time_point from) {
+    return std::chrono::duration<double>(Clock::now() - from).count();
+  };
   const Clock::time_point start = Clock::now();
   make_inputs(c.problem, inputs[0]);
   share.inputs += seconds(start);
@@ -145,11 +147,17 @@ int bench(const BenchArguments& arguments) {
     throw EnvironmentError("a check of the bench did not hold, or a worker died: its figures mean nothing");
   }
   const auto percent = [&sum](double part) { return 100 * part / sum.total; };
-  const nlohmann::json root{{"schema", "tileproof.bench/1"}, {"checks_per_second", rate}, {"checks", sum.checks},
-                            {"jobs", arguments.jobs}, {"peak_kib_per_job", sum.peak_kib},
-                            {"percent", {{"inputs", percent(sum.inputs)}, {"fill", percent(sum.fill)},
-                                         {"kernel", percent(sum.kernel)}, {"guards_and_gather", percent(sum.gather)},
-                                         {"reference_and_judge", percent(sum.reference)}}}};
+  const nlohmann::json root{{"schema", "tileproof.bench/1"},
+                            {"checks_per_second", rate},
+                            {"checks", sum.checks},
+                            {"jobs", arguments.jobs},
+                            {"peak_kib_per_job", sum.peak_kib},
+                            {"percent",
+                             {{"inputs", percent(sum.inputs)},
+                              {"fill", percent(sum.fill)},
+                              {"kernel", percent(sum.kernel)},
+                              {"guards_and_gather", percent(sum.gather)},
+                              {"reference_and_judge", percent(sum.reference)}}}};
   if (arguments.json == "-") {
     std::puts(root.dump(2).c_str());
     return 0;
@@ -159,8 +167,9 @@ int bench(const BenchArguments& arguments) {
   }
   fmt::print("peer mix: {:.0f} checks/s with {} jobs ({} checks, {} MiB a job)\n", rate, arguments.jobs, sum.checks,
              sum.peak_kib / 1024);
-  fmt::print("time: inputs {:.0f}%, fill {:.0f}%, kernel {:.0f}%, guards and gather {:.0f}%, reference and judge {:.0f}%\n",
-             percent(sum.inputs), percent(sum.fill), percent(sum.kernel), percent(sum.gather), percent(sum.reference));
+  fmt::print(
+      "time: inputs {:.0f}%, fill {:.0f}%, kernel {:.0f}%, guards and gather {:.0f}%, reference and judge {:.0f}%\n",
+      percent(sum.inputs), percent(sum.fill), percent(sum.kernel), percent(sum.gather), percent(sum.reference));
   return 0;
 }
 

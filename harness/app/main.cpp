@@ -8,8 +8,8 @@
 #include <fstream>
 #include <random>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "app/bench.h"
@@ -36,7 +36,11 @@ double parse_duration(const std::string& text) {
     used = 0;
   }
   const std::string unit = text.substr(used);
-  const double factor = unit == "ms" ? 1e-3 : unit == "s" || unit.empty() ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
+  const double factor = unit == "ms"                  ? 1e-3
+                        : unit == "s" || unit.empty() ? 1
+                        : unit == "m"                 ? 60
+                        : unit == "h"                 ? 3600
+                                                      : 0;
   if (used == 0 || factor == 0 || !(value > 0) || value * factor > 1e7) {
     throw InputError(fmt::format("time '{}' given, expected a number above 0 followed by ms, s, m or h", text));
   }
@@ -72,8 +76,9 @@ std::vector<const Subject*> chosen_subjects(const CheckArguments& a) {
   }
   std::vector<const Subject*> chosen = matching_subjects(a.subjects);
   if (chosen.empty()) {
-    throw InputError(fmt::format("no subject matches '{}', expected a name or glob such as '{}' (tileproof list subjects)",
-                                 fmt::join(a.subjects, "' '"), subjects().front().name));
+    throw InputError(
+        fmt::format("no subject matches '{}', expected a name or glob such as '{}' (tileproof list subjects)",
+                    fmt::join(a.subjects, "' '"), subjects().front().name));
   }
   return chosen;
 }
@@ -81,15 +86,17 @@ std::vector<const Subject*> chosen_subjects(const CheckArguments& a) {
 std::vector<const Property*> chosen_properties(const CheckArguments& a) {
   std::vector<const Property*> chosen = matching_properties(a.properties);
   if (chosen.empty()) {
-    throw InputError(fmt::format("no property matches '{}' (tileproof list properties)", fmt::join(a.properties, "' '")));
+    throw InputError(
+        fmt::format("no property matches '{}' (tileproof list properties)", fmt::join(a.properties, "' '")));
   }
   return chosen;
 }
 
 void show_progress(const Progress& progress) {
-  const std::string budget = progress.total_seconds > 0 ? fmt::format(" of {:.0f}", progress.total_seconds) : std::string();
-  fmt::print(stderr, "\r\x1b[K{:.0f}{} s  {} cases  {} launches  {} findings  {}", progress.elapsed, budget, progress.cases,
-             progress.launches, progress.findings, progress.subject);
+  const std::string budget =
+      progress.total_seconds > 0 ? fmt::format(" of {:.0f}", progress.total_seconds) : std::string();
+  fmt::print(stderr, "\r\x1b[K{:.0f}{} s  {} cases  {} launches  {} findings  {}", progress.elapsed, budget,
+             progress.cases, progress.launches, progress.findings, progress.subject);
 }
 
 int finish(const CheckReport& report) {
@@ -210,16 +217,22 @@ std::string range_text(const Parameter& parameter) {
 
 nlohmann::json inventory() {
   using nlohmann::json;
-  json root{{"schema", "tileproof.list/1"}, {"operations", json::array()}, {"subjects", json::array()},
-            {"properties", json::array()}, {"faults", json::array()}};
+  json root{{"schema", "tileproof.list/1"},
+            {"operations", json::array()},
+            {"subjects", json::array()},
+            {"properties", json::array()},
+            {"faults", json::array()}};
   constexpr std::string_view roles[] = {"in", "out", "inout"};
   for (const Operation* operation : operations()) {
-    json entry{{"name", operation->name()}, {"summary", operation->summary()}, {"adjoint", operation->algebra().adjoint}};
+    json entry{
+        {"name", operation->name()}, {"summary", operation->summary()}, {"adjoint", operation->algebra().adjoint}};
     for (const TensorSpec& spec : operation->tensors()) {
-      entry["tensors"].push_back({{"name", spec.name}, {"role", roles[static_cast<int>(spec.role)]}, {"shape", shape_text(spec)}});
+      entry["tensors"].push_back(
+          {{"name", spec.name}, {"role", roles[static_cast<int>(spec.role)]}, {"shape", shape_text(spec)}});
     }
     for (const Parameter& parameter : operation->parameters()) {
-      entry["parameters"].push_back({{"key", parameter.key}, {"range", range_text(parameter)}, {"meaning", parameter.meaning}});
+      entry["parameters"].push_back(
+          {{"key", parameter.key}, {"range", range_text(parameter)}, {"meaning", parameter.meaning}});
     }
     root["operations"].push_back(std::move(entry));
   }
@@ -314,7 +327,8 @@ int run(int argc, char** argv) {
   CLI::App* bench_command = app.add_subcommand("bench", "checks per second on the peer mix, and where the time goes");
   bench_command->add_option("--json", bench_arguments.json, "write a JSON file ('-': to standard output)");
   bench_command->add_option("--jobs", bench_arguments.jobs, "worker processes (default 2)")->check(CLI::Range(1, 1024));
-  bench_command->add_option("--seconds", bench_arguments.seconds, "how long (default 5)")->check(CLI::Range(0.1, 3600.0));
+  bench_command->add_option("--seconds", bench_arguments.seconds, "how long (default 5)")
+      ->check(CLI::Range(0.1, 3600.0));
   app.add_subcommand("doctor", "what this machine can run, and why not the rest");
   try {
     app.parse(argc, argv);

@@ -52,8 +52,7 @@ std::optional<Subjected> value_of(const Problem& problem, const std::string& key
     case ParameterKind::list: return Subjected{value.items, {}};
     case ParameterKind::ratio: return Subjected{{value.second}, {}};
     case ParameterKind::choice:
-    case ParameterKind::tagged:
-      return Subjected{{}, parameter.choices[static_cast<std::size_t>(value.number)]};
+    case ParameterKind::tagged: return Subjected{{}, parameter.choices[static_cast<std::size_t>(value.number)]};
     case ParameterKind::integer:
     case ParameterKind::flag: break;
   }
@@ -63,12 +62,9 @@ std::optional<Subjected> value_of(const Problem& problem, const std::string& key
 bool holds(const Limit& limit, const Subjected& value, std::int64_t factor) {
   const auto each = [&](auto&& test) { return std::all_of(value.numbers.begin(), value.numbers.end(), test); };
   switch (limit.kind) {
-    case Limit::Kind::range:
-      return each([&](std::int64_t v) { return v >= limit.low && v <= limit.high; });
-    case Limit::Kind::multiple_of:
-      return each([&](std::int64_t v) { return v % factor == 0; });
-    case Limit::Kind::power_of_two:
-      return each([](std::int64_t v) { return v > 0 && (v & (v - 1)) == 0; });
+    case Limit::Kind::range: return each([&](std::int64_t v) { return v >= limit.low && v <= limit.high; });
+    case Limit::Kind::multiple_of: return each([&](std::int64_t v) { return v % factor == 0; });
+    case Limit::Kind::power_of_two: return each([](std::int64_t v) { return v > 0 && (v & (v - 1)) == 0; });
     case Limit::Kind::one_of: break;
   }
   const auto listed = [&](const std::string& text) {
@@ -130,9 +126,10 @@ Limit parse_limit(std::string_view text) {
   } else if (rest == "power of two") {
     limit.kind = Limit::Kind::power_of_two;
   } else {
-    throw InputError(fmt::format("limit '{}' is not 'KEY in A..B', 'KEY in x,y', 'KEY multiple of N[*KEY]' or "
-                                 "'KEY power of two'",
-                                 text));
+    throw InputError(
+        fmt::format("limit '{}' is not 'KEY in A..B', 'KEY in x,y', 'KEY multiple of N[*KEY]' or "
+                    "'KEY power of two'",
+                    text));
   }
   return limit;
 }
@@ -217,10 +214,10 @@ bool glob_matches(std::string_view pattern, std::string_view text) {
 std::vector<const Subject*> matching_subjects(const std::vector<std::string>& globs) {
   std::vector<const Subject*> result;
   for (const Subject& subject : registry()) {
-    const bool wanted = globs.empty() ? !subject.fault
-                                      : std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) {
-                                          return glob_matches(glob, subject.name);
-                                        });
+    const bool wanted =
+        globs.empty() ? !subject.fault : std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) {
+          return glob_matches(glob, subject.name);
+        });
     if (wanted) {
       result.push_back(&subject);
     }

@@ -19,10 +19,10 @@ struct Limit {
   std::string key;
   Kind kind = Kind::range;
   std::int64_t low = 0;
-  std::int64_t high = 0;               // of a range
-  std::vector<std::string> values;     // of one_of, as text
-  std::int64_t factor = 1;             // of multiple_of
-  std::string times;                   // of multiple_of: a further factor, the value of this key (cp: its size)
+  std::int64_t high = 0;            // of a range
+  std::vector<std::string> values;  // of one_of, as text
+  std::int64_t factor = 1;          // of multiple_of
+  std::string times;                // of multiple_of: a further factor, the value of this key (cp: its size)
   std::string text;
 };
 

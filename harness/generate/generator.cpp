@@ -18,7 +18,9 @@ class Draw {
   std::int64_t below(std::int64_t n) { return static_cast<std::int64_t>(stream_.below(static_cast<std::uint64_t>(n))); }
   bool percent(int chance) { return below(100) < chance; }
   template <typename T>
-  const T& pick(const std::vector<T>& from) { return from[static_cast<std::size_t>(below(std::ssize(from)))]; }
+  const T& pick(const std::vector<T>& from) {
+    return from[static_cast<std::size_t>(below(std::ssize(from)))];
+  }
   // Low values often, high ones sometimes: the number of bits is uniform.
   std::int64_t spread(std::int64_t low, std::int64_t high) {
     std::int64_t bits = 0;
@@ -37,7 +39,8 @@ std::int64_t draw_integer(const Parameter& parameter, Draw& draw) {
   if (!parameter.favourites.empty() && draw.percent(50)) {
     return draw.pick(parameter.favourites);
   }
-  const std::int64_t top = parameter.typical_max != 0 ? parameter.typical_max : std::min<std::int64_t>(parameter.max, 64);
+  const std::int64_t top =
+      parameter.typical_max != 0 ? parameter.typical_max : std::min<std::int64_t>(parameter.max, 64);
   const std::int64_t step = parameter.multiple_of;
   return draw.spread((parameter.min + step - 1) / step, std::max(top, parameter.min) / step) * step;
 }
@@ -75,12 +78,8 @@ Value draw_value(const Problem& problem, const Parameter& parameter, Draw& draw)
         value.number = draw_integer(parameter, draw);
       }
       break;
-    case ParameterKind::flag:
-      value.number = draw.percent(seldom ? 20 : 50) ? 1 : 0;
-      break;
-    case ParameterKind::choice:
-      value.number = draw.below(std::ssize(parameter.choices));
-      break;
+    case ParameterKind::flag: value.number = draw.percent(seldom ? 20 : 50) ? 1 : 0; break;
+    case ParameterKind::choice: value.number = draw.below(std::ssize(parameter.choices)); break;
     case ParameterKind::list:
       value.items = seldom ? draw_pads(problem.operation().tensors().size(), draw) : draw_lengths(parameter, draw);
       break;

@@ -113,9 +113,8 @@ void describe(const Placed& placed, GuardDamage& damage) {
   const auto element = static_cast<std::int64_t>(size_of(placed.layout.shape.dtype));
   const std::int64_t end = placed.layout.extent * element;
   damage.where = damage.first_byte < 0 ? "before" : damage.first_byte >= end ? "after" : "between_rows";
-  const std::int64_t row = placed.layout.shape.rank < 2
-                               ? 1
-                               : placed.layout.strides[static_cast<std::size_t>(placed.layout.shape.rank - 2)];
+  const std::int64_t row =
+      placed.layout.shape.rank < 2 ? 1 : placed.layout.strides[static_cast<std::size_t>(placed.layout.shape.rank - 2)];
   const std::int64_t rows =
       row > 0 && !damage.elements.empty() ? damage.elements.back() / row - damage.elements.front() / row + 1 : 0;
   damage.text = fmt::format(
@@ -168,8 +167,8 @@ void Arena::place_dense(const std::vector<Layout>& layouts, std::int64_t overrun
     placed_.push_back(placed);
     at = placed.layout.sparse ? at : placed.at + bytes_of(layout, layout.extent) + guard;
     if (at > kLargestDense) {
-      throw EnvironmentError(fmt::format("a run needs more than {} bytes of memory; use smaller shapes or sparse=",
-                                         kLargestDense));
+      throw EnvironmentError(
+          fmt::format("a run needs more than {} bytes of memory; use smaller shapes or sparse=", kLargestDense));
     }
   }
   if (at > capacity_) {
@@ -197,7 +196,8 @@ void Arena::place_sparse(Placed& placed, GuardFill guard) {
   const std::size_t size = before + round_up(bytes_of(placed.layout, placed.layout.extent) + shift, page) + kFarAfter;
   void* memory = mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) {
-    throw EnvironmentError(fmt::format("cannot reserve {} bytes of address space for a sparse tensor (ulimit -v?)", size));
+    throw EnvironmentError(
+        fmt::format("cannot reserve {} bytes of address space for a sparse tensor (ulimit -v?)", size));
   }
   auto* start = static_cast<std::byte*>(memory);
   reservations_.push_back({start, size});

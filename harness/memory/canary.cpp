@@ -18,8 +18,8 @@ Table make_table(GuardFill fill) {
   for (std::size_t word = 0; word < kCanaryPeriod / 2; ++word) {
     const auto random = static_cast<std::uint32_t>(counter_hash(0x9a7d, static_cast<std::uint64_t>(fill), word));
     // finite: exponents of roughly 1..8 in bf16 and f32, 0.5..8 in f16. nan: all exponent bits, a mantissa bit set.
-    const std::uint32_t bits = fill == GuardFill::finite ? 0x3f80U + random % 0x0180U + ((random >> 16) & 0x8000U)
-                                                         : 0xff81U + random % 0x7eU;
+    const std::uint32_t bits =
+        fill == GuardFill::finite ? 0x3f80U + random % 0x0180U + ((random >> 16) & 0x8000U) : 0xff81U + random % 0x7eU;
     const std::byte low{static_cast<unsigned char>(bits & 0xffU)};
     const std::byte high{static_cast<unsigned char>(bits >> 8)};
     for (const std::size_t copy : {std::size_t{0}, kCanaryPeriod}) {

@@ -27,8 +27,7 @@ std::string_view pad_key(AxisKind kind) {
 }
 
 bool broadcasts(const Problem& problem, const TensorShape& shape, AxisKind kind, Strides strides) {
-  return strides != Strides::materialised && shape.spec->broadcastable &&
-         problem.choice("broadcast") == name_of(kind);
+  return strides != Strides::materialised && shape.spec->broadcastable && problem.choice("broadcast") == name_of(kind);
 }
 
 // The pad of an axis under a variant. Padded and sliced differ from the case by small odd numbers, one per tensor, so

@@ -13,7 +13,7 @@ namespace tileproof {
 struct Layout {
   TensorShape shape;
   std::array<std::int64_t, TILEPROOF_MAX_RANK> strides{};  // in elements
-  std::int64_t shift = 0;   // elements the base is moved off its 256-byte boundary
+  std::int64_t shift = 0;                                  // elements the base is moved off its 256-byte boundary
   std::int64_t extent = 0;  // elements from the base to one past the last element; 0 for an empty tensor
   bool sparse = false;
   // Strides that are larger than what the contiguous tensor would need leave gaps; gaps are guard.

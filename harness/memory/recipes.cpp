@@ -123,16 +123,10 @@ void fill_recipe(Recipe recipe, std::uint64_t seed, const TensorShape& shape, in
   out.bytes.resize(static_cast<std::size_t>(shape.elements()) * size_of(shape.dtype));
   const std::uint32_t key = stream_key(seed, shape.index);
   switch (recipe) {
-    case Recipe::exact:
-      fill_exact(key, shape, out);
-      break;
-    case Recipe::index:
-      fill_index(shape, out);
-      break;
+    case Recipe::exact: fill_exact(key, shape, out); break;
+    case Recipe::index: fill_index(shape, out); break;
     case Recipe::normal:
-    case Recipe::special:
-      fill_normal(key, shape.dtype, out);
-      break;
+    case Recipe::special: fill_normal(key, shape.dtype, out); break;
   }
   if (recipe == Recipe::special) {
     sprinkle_special(key, shape, out);

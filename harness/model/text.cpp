@@ -19,14 +19,10 @@ std::string join(const std::vector<std::int64_t>& items) { return fmt::format("{
 std::string value_text(const Parameter& parameter, const Value& value) {
   switch (parameter.kind) {
     case ParameterKind::integer:
-    case ParameterKind::flag:
-      return std::to_string(value.number);
-    case ParameterKind::choice:
-      return parameter.choices[static_cast<std::size_t>(value.number)];
-    case ParameterKind::list:
-      return join(value.items);
-    case ParameterKind::ratio:
-      return fmt::format("{}/{}", value.number, value.second);
+    case ParameterKind::flag: return std::to_string(value.number);
+    case ParameterKind::choice: return parameter.choices[static_cast<std::size_t>(value.number)];
+    case ParameterKind::list: return join(value.items);
+    case ParameterKind::ratio: return fmt::format("{}/{}", value.number, value.second);
     case ParameterKind::tagged: {
       const std::string& tag = parameter.choices[static_cast<std::size_t>(value.number)];
       return tag == "none" ? tag : fmt::format("{}:{}", tag, value.second);
@@ -45,10 +41,8 @@ std::string order_text(std::string_view key, Order order, std::uint64_t seed) {
 
 std::string expected_text(const Parameter& parameter) {
   switch (parameter.kind) {
-    case ParameterKind::flag:
-      return "0 or 1";
-    case ParameterKind::choice:
-      return fmt::format("one of {}", fmt::join(parameter.choices, ", "));
+    case ParameterKind::flag: return "0 or 1";
+    case ParameterKind::choice: return fmt::format("one of {}", fmt::join(parameter.choices, ", "));
     case ParameterKind::ratio:
       return fmt::format("A/B with {} <= B <= {} and 0 <= A < B", parameter.min, parameter.max);
     case ParameterKind::tagged:
@@ -56,8 +50,7 @@ std::string expected_text(const Parameter& parameter) {
                          parameter.min, parameter.max,
                          parameter.choices.front() == "none" ? " ('none' stands alone)" : "");
     case ParameterKind::integer:
-    case ParameterKind::list:
-      break;
+    case ParameterKind::list: break;
   }
   const std::string multiple =
       parameter.multiple_of > 1 ? fmt::format(", a multiple of {}", parameter.multiple_of) : std::string();
@@ -138,19 +131,16 @@ std::optional<Value> parse_value(const Parameter& parameter, std::string_view wo
     case ParameterKind::flag: {
       const auto parsed = number(word);
       const bool ok = parsed && (parameter.kind == ParameterKind::flag ? *parsed == 0 || *parsed == 1
-                                                                        : in_range(parameter, *parsed));
+                                                                       : in_range(parameter, *parsed));
       return ok ? std::optional(Value{.number = *parsed, .second = 0, .items = {}}) : std::nullopt;
     }
     case ParameterKind::choice: {
       const auto index = choice_index(parameter, word);
       return index ? std::optional(Value{.number = *index, .second = 0, .items = {}}) : std::nullopt;
     }
-    case ParameterKind::list:
-      return parse_list(parameter, word);
-    case ParameterKind::ratio:
-      return parse_ratio(parameter, word);
-    case ParameterKind::tagged:
-      return parse_tagged(parameter, word);
+    case ParameterKind::list: return parse_list(parameter, word);
+    case ParameterKind::ratio: return parse_ratio(parameter, word);
+    case ParameterKind::tagged: return parse_tagged(parameter, word);
   }
   return std::nullopt;
 }
@@ -236,15 +226,19 @@ Problem parse_problem(const Operation& operation, const std::vector<Word>& all, 
     }
     problem.value(pair.key) = std::move(*value);
   }
+  // What is too much first: a key of another layout explains a missing one better than the other way round.
   for (std::size_t i = 0; i < declared.size(); ++i) {
-    const bool applies = problem.applies(declared[i]);
-    if (seen[i] && !applies && !(problem.value(declared[i].key) == declared[i].fallback)) {
+    if (seen[i] && !problem.applies(declared[i]) && !(problem.value(declared[i].key) == declared[i].fallback)) {
       const KeyValue pair = split(where[i]);
-      throw InputError(fmt::format("column {}: key '{}': value '{}' given, but it does not apply here ({}); leave it out",
-                                   where[i].column, pair.key, pair.value, declared[i].meaning));
+      throw InputError(
+          fmt::format("column {}: key '{}': value '{}' given, but it does not apply here ({}); leave it out",
+                      where[i].column, pair.key, pair.value, declared[i].meaning));
     }
-    if (!seen[i] && applies && declared[i].required) {
-      throw InputError(fmt::format("key '{}' is missing, expected {}={}", declared[i].key, declared[i].key,
+  }
+  for (std::size_t i = 0; i < declared.size(); ++i) {
+    if (!seen[i] && problem.applies(declared[i]) && declared[i].required) {
+      throw InputError(fmt::format("column {}: key '{}' is missing, expected {}={}",
+                                   all[at - 1].column + all[at - 1].text.size(), declared[i].key, declared[i].key,
                                    expected_text(declared[i])));
     }
   }

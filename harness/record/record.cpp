@@ -32,8 +32,10 @@ std::size_t common_prefix(const std::vector<SubjectReport>& subjects) {
   for (const SubjectReport& subject : subjects) {
     const std::string& name = subject.subject->name;
     length = static_cast<std::size_t>(
-        std::mismatch(first.begin(), first.begin() + static_cast<std::ptrdiff_t>(std::min(length, name.size())), name.begin())
-            .first - first.begin());
+        std::mismatch(first.begin(), first.begin() + static_cast<std::ptrdiff_t>(std::min(length, name.size())),
+                      name.begin())
+            .first -
+        first.begin());
   }
   while (length > 0 && first[length - 1] != '/' && first[length - 1] != '_') {
     --length;
@@ -43,7 +45,7 @@ std::size_t common_prefix(const std::vector<SubjectReport>& subjects) {
 
 std::string cell(const Tally& tally) {
   const std::string word = verdict_word(tally);
-  return word == "held" ? fmt::format("{}/{}", tally.power, tally.cases)
+  return word == "held"     ? fmt::format("{}/{}", tally.power, tally.cases)
          : word == "FAILED" ? fmt::format("FAILED {}", tally.failed)
                             : word;
 }
@@ -53,7 +55,8 @@ std::string row_word(const std::vector<SubjectReport>& subjects, std::size_t pro
   std::string worst = "does not apply";
   for (const SubjectReport& subject : subjects) {
     const std::string word = verdict_word(subject.tallies[property]);
-    if (word == "FAILED" || (worst != "FAILED" && word != "does not apply" && (worst == "does not apply" || word != "held"))) {
+    if (word == "FAILED" ||
+        (worst != "FAILED" && word != "does not apply" && (worst == "does not apply" || word != "held"))) {
       worst = word;
     }
   }
@@ -67,7 +70,11 @@ void one_subject(const CheckReport& report, bool colour, std::string& out) {
     const Tally& tally = subject.tallies[i];
     const std::string word = verdict_word(tally);
     std::string line = fmt::format("  {:<21} {}", report.properties[i]->name(),
-                                   painted(word, word == "FAILED" ? "31;1" : word == "held" ? "32" : "33", colour));
+                                   painted(word,
+                                           word == "FAILED" ? "31;1"
+                                           : word == "held" ? "32"
+                                                            : "33",
+                                           colour));
     if (word == "held") {
       line += fmt::format(" (power {} of {})", tally.power, tally.cases);
     } else if (word == "FAILED") {
@@ -97,7 +104,11 @@ void table(const CheckReport& report, bool colour, std::string& out) {
       const std::string word = row_word(report.subjects, property);
       const std::string padded = fmt::format("{:<10}", word == "does not apply" ? "-" : word);
       out += fmt::format("{:<22}{}", report.properties[property]->name(),
-                         painted(padded, word == "FAILED" ? "31;1" : word == "held" ? "32" : "33", colour));
+                         painted(padded,
+                                 word == "FAILED" ? "31;1"
+                                 : word == "held" ? "32"
+                                                  : "33",
+                                 colour));
       for (std::size_t i = from; i < to; ++i) {
         const std::string text = cell(report.subjects[i].tallies[property]);
         out += fmt::format("{:>{}}", text == "does not apply" ? "-" : text, width);
@@ -117,8 +128,8 @@ void findings(const CheckReport& report, bool colour, std::string& out) {
         continue;
       }
       ++shown;
-      out += fmt::format("\n{} {} ({} cases, first in case {})\n", painted(finding.property, "31;1", colour), finding.subject,
-                         finding.count, finding.first_case);
+      out += fmt::format("\n{} {} ({} cases, first in case {})\n", painted(finding.property, "31;1", colour),
+                         finding.subject, finding.count, finding.first_case);
       out += fmt::format("  {}\n", finding.message);
       for (const std::string& line : finding.evidence) {
         out += fmt::format("  {}\n", line);
@@ -154,7 +165,7 @@ std::string verdict_word(const Tally& tally) {
   if (tally.power > 0) {
     return "held";
   }
-  return tally.cases == 0 && tally.refused > 0 ? "refused"
+  return tally.cases == 0 && tally.refused > 0          ? "refused"
          : tally.cases == 0 && tally.not_applicable > 0 ? "does not apply"
                                                         : "not tried";
 }
@@ -183,33 +194,46 @@ std::string console_text(const CheckReport& report, bool colour) {
     launches += subject.launches;
     count += subject.findings.size();
   }
-  const std::string summary = count == 0 ? painted("all held", "32", colour) : painted(fmt::format("{} findings", count), "31;1", colour);
-  out += fmt::format("\n{}: {} cases, {} launches, {:.1f} s, {} jobs; largest error {:.2f} of its bound{}\n", summary, cases,
-                     launches, report.seconds, report.jobs, report.largest_error_over_bound,
+  const std::string summary =
+      count == 0 ? painted("all held", "32", colour) : painted(fmt::format("{} findings", count), "31;1", colour);
+  out += fmt::format("\n{}: {} cases, {} launches, {:.1f} s, {} jobs; largest error {:.2f} of its bound{}\n", summary,
+                     cases, launches, report.seconds, report.jobs, report.largest_error_over_bound,
                      report.interrupted ? "; interrupted" : "");
   return out;
 }
 
 std::string json_text(const CheckReport& report) {
   using nlohmann::json;
-  json root{{"schema", "tileproof.check/1"}, {"seed", report.seed},       {"seconds", report.seconds},
-            {"jobs", report.jobs},           {"interrupted", report.interrupted},
-            {"largest_error_over_bound", report.largest_error_over_bound}, {"subjects", json::array()}};
+  json root{{"schema", "tileproof.check/1"},     {"seed", report.seed},
+            {"seconds", report.seconds},         {"jobs", report.jobs},
+            {"interrupted", report.interrupted}, {"largest_error_over_bound", report.largest_error_over_bound},
+            {"subjects", json::array()}};
   for (const SubjectReport& subject : report.subjects) {
-    json entry{{"subject", subject.subject->name}, {"cases", subject.cases}, {"launches", subject.launches},
-               {"properties", json::array()},      {"findings", json::array()}};
+    json entry{{"subject", subject.subject->name},
+               {"cases", subject.cases},
+               {"launches", subject.launches},
+               {"properties", json::array()},
+               {"findings", json::array()}};
     for (std::size_t i = 0; i < report.properties.size(); ++i) {
       const Tally& tally = subject.tallies[i];
-      entry["properties"].push_back({{"property", report.properties[i]->name()}, {"verdict", verdict_word(tally)},
-                                     {"cases", tally.cases}, {"power", tally.power}, {"held", tally.held},
-                                     {"failed", tally.failed}, {"refused", tally.refused},
+      entry["properties"].push_back({{"property", report.properties[i]->name()},
+                                     {"verdict", verdict_word(tally)},
+                                     {"cases", tally.cases},
+                                     {"power", tally.power},
+                                     {"held", tally.held},
+                                     {"failed", tally.failed},
+                                     {"refused", tally.refused},
                                      {"not_applicable", tally.not_applicable}});
     }
     for (const Finding& finding : subject.findings) {
-      entry["findings"].push_back({{"property", finding.property}, {"signature", finding.signature},
-                                   {"count", finding.count}, {"first_case", finding.first_case},
-                                   {"case", finding.case_text}, {"message", finding.message},
-                                   {"evidence", finding.evidence}, {"replay", replay_line(finding)}});
+      entry["findings"].push_back({{"property", finding.property},
+                                   {"signature", finding.signature},
+                                   {"count", finding.count},
+                                   {"first_case", finding.first_case},
+                                   {"case", finding.case_text},
+                                   {"message", finding.message},
+                                   {"evidence", finding.evidence},
+                                   {"replay", replay_line(finding)}});
     }
     root["subjects"].push_back(std::move(entry));
   }
@@ -234,7 +258,8 @@ std::string junit_text(const CheckReport& report) {
       skipped += word == "FAILED" ? 0 : 1;
       std::string body = fmt::format("<skipped message=\"{}\"/>", word);
       if (word == "FAILED") {
-        body = "<failure message=\"" + fmt::format("{} of {} cases", subject.tallies[i].failed, subject.tallies[i].cases) + "\">";
+        body = "<failure message=\"" +
+               fmt::format("{} of {} cases", subject.tallies[i].failed, subject.tallies[i].cases) + "\">";
         for (const Finding& finding : subject.findings) {
           body += finding.property == name ? xml(finding.message + "\n" + replay_line(finding) + "\n") : std::string();
         }

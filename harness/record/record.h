@@ -19,8 +19,8 @@ std::string replay_line(const Finding& finding);
 // What became of a property on a subject: "held", "FAILED", "not tried", "refused", "does not apply".
 std::string verdict_word(const Tally& tally);
 
-// A file that is written whole or not at all. The constructor creates the temporary beside it and throws InputError when
-// that cannot be done, so that a check does not run for nothing.
+// A file that is written whole or not at all. The constructor creates the temporary beside it and throws InputError
+// when that cannot be done, so that a check does not run for nothing.
 class OutputFile {
  public:
   explicit OutputFile(std::string path);

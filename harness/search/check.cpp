@@ -36,7 +36,7 @@ class InterruptScope {
  public:
   InterruptScope() {
     interrupted = false;
-    struct sigaction action{};
+    struct sigaction action {};
     action.sa_handler = on_interrupt;
     sigaction(SIGINT, &action, &old_);
   }
@@ -45,7 +45,7 @@ class InterruptScope {
   InterruptScope& operator=(const InterruptScope&) = delete;
 
  private:
-  struct sigaction old_{};
+  struct sigaction old_ {};
 };
 
 struct SharedTally {
@@ -111,7 +111,8 @@ class Work {
   }
   Case at(std::size_t subject, std::uint64_t unit) const {
     const auto& own = corpus_[subject];
-    return unit < own.size() ? *own[unit] : generate_case(*options_.subjects[subject], options_.seed, unit - own.size());
+    return unit < own.size() ? *own[unit]
+                             : generate_case(*options_.subjects[subject], options_.seed, unit - own.size());
   }
   bool has(std::size_t subject, std::uint64_t unit) const {
     const std::uint64_t own = corpus_[subject].size();
@@ -219,8 +220,7 @@ class Worker {
 // Findings as they arrive, one per subject and signature; the lowest case number is the one shown.
 class Ledger {
  public:
-  Ledger(const CheckOptions& options, const Work& work, Board& board)
-      : options_(options), work_(work), board_(board) {}
+  Ledger(const CheckOptions& options, const Work& work, Board& board) : options_(options), work_(work), board_(board) {}
 
   void message(const std::string& line) {
     const json parsed = json::parse(line);

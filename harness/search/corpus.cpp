@@ -11,7 +11,7 @@
 namespace tileproof {
 
 std::vector<Case> read_corpus(const std::string& path) {
-  struct stat info{};
+  struct stat info {};
   const bool there = stat(path.c_str(), &info) == 0;
   std::ifstream file(path);
   if (!there || !S_ISREG(info.st_mode) || !file.good()) {

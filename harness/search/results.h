@@ -51,9 +51,8 @@ struct Bounded {
   std::vector<double> value;
   std::vector<double> bound;
 };
-// Indexed by tensor; absent tensors are empty.
-std::vector<Bounded> reference_values(const Problem& problem, const tileproof_arithmetic& arithmetic,
-                                      const HostTensors& inputs);
+// What the run should have put out; indexed by tensor, absent tensors are empty.
+std::vector<Bounded> reference_values(const Results& results, RunId id);
 
 // "q[token=3, head=8, dim=70]".
 std::string element_name(const TensorShape& shape, std::int64_t element);

@@ -15,11 +15,11 @@ namespace tileproof {
 
 // What a worker has in flight; lives in shared memory.
 struct Slot {
-  std::atomic<std::uint32_t> stage{0};      // 0 idle, 1 working, 2 inside a launch
+  std::atomic<std::uint32_t> stage{0};  // 0 idle, 1 working, 2 inside a launch
   std::atomic<std::uint32_t> subject{0};
-  std::atomic<std::uint64_t> unit{0};       // in flight
-  std::atomic<std::uint64_t> claimed_to{0}; // one past the last unit of the chunk it claimed
-  std::atomic<std::int64_t> started_ns{0};  // steady clock, of the unit in flight
+  std::atomic<std::uint64_t> unit{0};        // in flight
+  std::atomic<std::uint64_t> claimed_to{0};  // one past the last unit of the chunk it claimed
+  std::atomic<std::int64_t> started_ns{0};   // steady clock, of the unit in flight
 };
 
 // Where a fresh worker goes on after another died: the rest of its chunk.

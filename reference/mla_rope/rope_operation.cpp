@@ -245,6 +245,9 @@ std::optional<std::string> RopeOperation::invalid(const Problem& problem) const 
       return fmt::format("seqlens sum to {}, expected at most {}", total, 1 << 24);
     }
   }
+  if (problem.choice("data") == "exact" && problem.choice("tables") == "yarn") {
+    return "tables=yarn with data=exact, expected tables=free or turns: products with YaRN entries are rounded";
+  }
   for (const TensorShape& shape : shapes(problem)) {
     double elements = 1;
     for (int i = 0; i < shape.rank; ++i) {

@@ -79,7 +79,7 @@ RopeRows::RopeRows(const Problem& problem, const tileproof_arithmetic& declared,
       arithmetic_(problem, declared),
       positions_(positions_of(problem, inputs)),
       half_(problem.integer("emb_dim") / 2),
-      exact_(problem.choice("data") == "exact" && problem.choice("tables") != "yarn"),
+      exact_(problem.choice("data") == "exact"),
       inverse_(problem.has("inverse") && problem.flag("inverse")),
       cos_(problem.operation().tensor_index("cos")),
       sin_(problem.operation().tensor_index("sin")) {}

@@ -111,8 +111,9 @@ TEST_F(ArenaTest, AGuardReportNamesTensorCoordinatesBytesAndRowsPastTheBound) {
 
 TEST_F(ArenaTest, SparseTensorsPassTwoToThe31ElementsWithFewResidentPages) {
   const Problem problem =
-      parse_case("mla_rope_q_fwd dtype=f32 layout=sbhd seq=3 batch=1 head_num=2 nope_dim=4 emb_dim=8 inverse=0 "
-                 "remove_interleaving=0 sparse=token:31 data=normal:1 | block_h=2")
+      parse_case(
+          "mla_rope_q_fwd dtype=f32 layout=sbhd seq=3 batch=1 head_num=2 nope_dim=4 emb_dim=8 inverse=0 "
+          "remove_interleaving=0 sparse=token:31 data=normal:1 | block_h=2")
           .problem;
   Arena arena;
   arena.prepare(lay_out(problem, {}), GuardFill::nan, 2);

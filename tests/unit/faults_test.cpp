@@ -46,7 +46,8 @@ TEST_F(Faults, EveryFaultIsFoundByThePropertyItsPatchNames) {
     ASSERT_FALSE(subject.expected.empty()) << subject.name;
     const std::vector<std::string> failed = failed_properties(check_cases(subject, 400));
     EXPECT_NE(std::find(failed.begin(), failed.end(), subject.expected.front()), failed.end())
-        << subject.name << " expected " << subject.expected.front() << ", failed: " << fmt::format("{}", fmt::join(failed, " "));
+        << subject.name << " expected " << subject.expected.front()
+        << ", failed: " << fmt::format("{}", fmt::join(failed, " "));
   }
   EXPECT_GE(faults, 17);
 }

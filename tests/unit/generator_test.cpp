@@ -54,8 +54,9 @@ TEST_F(GeneratorTest, AThousandCasesHoldTheShapesOfTheReports) {
 
 TEST_F(GeneratorTest, NormalDataHasMeanNearZeroAndVarianceNearOne) {
   const Problem problem =
-      parse_case("mla_rope_q_fwd dtype=f32 layout=sbhd seq=64 batch=2 head_num=16 nope_dim=32 emb_dim=64 inverse=0 "
-                 "remove_interleaving=0 data=normal:5 | block_h=1")
+      parse_case(
+          "mla_rope_q_fwd dtype=f32 layout=sbhd seq=64 batch=2 head_num=16 nope_dim=32 emb_dim=64 inverse=0 "
+          "remove_interleaving=0 data=normal:5 | block_h=1")
           .problem;
   HostTensors inputs;
   make_inputs(problem, inputs);

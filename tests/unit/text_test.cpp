@@ -63,12 +63,12 @@ TEST_P(BadLines, AreRefusedWithKeyValueExpectationAndPlace) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, BadLines,
-    ::testing::Values(BadLine{"head_num=12", "head_num=0", {"head_num", "'0'", "1..256", "column 59"}},
+    ::testing::Values(BadLine{"head_num=12", "head_num=0", {"head_num", "'0'", "1..256", "column 58"}},
                       BadLine{"head_num=12", "head_num=twelve", {"head_num", "'twelve'", "whole number"}},
                       BadLine{"head_num=12", "heads=12", {"'heads'", "'12'", "expected one of", "head_num"}},
-                      BadLine{"head_num=12", "head_num=12 head_num=12", {"head_num", "twice", "column 71"}},
+                      BadLine{"head_num=12", "head_num=12 head_num=12", {"head_num", "twice", "column 70"}},
                       BadLine{" head_num=12", "", {"head_num", "missing"}},
-                      BadLine{"head_num=12", "head_num", {"KEY=VALUE", "column 59"}},
+                      BadLine{"head_num=12", "head_num", {"KEY=VALUE", "column 58"}},
                       BadLine{"dtype=bf16", "dtype=f64", {"dtype", "'f64'", "f32, f16, bf16", "column 16"}},
                       BadLine{"cp=1/2", "cp=2/2", {"'cp'", "'2/2'", "0 <= A < B"}},
                       BadLine{"seqlens=27,27,45,29", "seqlens=27,,29", {"seqlens", "'27,,29'"}},

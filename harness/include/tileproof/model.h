@@ -32,34 +32,34 @@ std::string_view name_of(Dtype dtype);
 enum class ParameterKind { integer, flag, choice, list, ratio, tagged };
 
 struct Value {
-  std::int64_t number = 0;         // integer, flag, index of the choice or tag, numerator of a ratio
-  std::int64_t second = 0;         // denominator of a ratio, number behind a tag
-  std::vector<std::int64_t> items; // list
+  std::int64_t number = 0;          // integer, flag, index of the choice or tag, numerator of a ratio
+  std::int64_t second = 0;          // denominator of a ratio, number behind a tag
+  std::vector<std::int64_t> items;  // list
   bool operator==(const Value&) const = default;
 };
 
 struct Parameter {
   std::string key;
   ParameterKind kind = ParameterKind::integer;
-  std::string meaning;              // one line for `list`
-  std::int64_t min = 0;             // of the integer, each item, or the denominator of a ratio
+  std::string meaning;   // one line for `list`
+  std::int64_t min = 0;  // of the integer, each item, or the denominator of a ratio
   std::int64_t max = 0;
   std::int64_t multiple_of = 1;
-  Value fallback;                   // value where the line does not name the key
-  bool required = false;            // the line must name it (where it applies)
-  bool always_shown = false;        // the canonical line names it even at its fallback
-  std::vector<std::string> choices; // of a choice or the tags of a tagged value
+  Value fallback;                    // value where the line does not name the key
+  bool required = false;             // the line must name it (where it applies)
+  bool always_shown = false;         // the canonical line names it even at its fallback
+  std::vector<std::string> choices;  // of a choice or the tags of a tagged value
   std::size_t max_items = 64;
   // Hints for the generator: values worth trying often, and where uninteresting growth begins (0: at max).
   std::vector<std::int64_t> favourites;
   std::int64_t typical_max = 0;
-  std::function<bool(const Problem&)> applies; // empty: always; may look only at parameters declared before it
+  std::function<bool(const Problem&)> applies;  // empty: always; may look only at parameters declared before it
 };
 
 // All that decides the right answer. Value semantics; the operation outlives every problem (registry lifetime).
 class Problem {
  public:
-  explicit Problem(const Operation& operation); // every parameter at its fallback
+  explicit Problem(const Operation& operation);  // every parameter at its fallback
 
   const Operation& operation() const { return *operation_; }
   // Throws std::logic_error for a key the operation does not declare: that is a fault of the program.
@@ -83,7 +83,7 @@ class Problem {
 
  private:
   const Operation* operation_;
-  std::vector<Value> values_; // parallel to operation().parameters()
+  std::vector<Value> values_;  // parallel to operation().parameters()
 };
 
 enum class Order { forward, reverse, shuffled };
@@ -91,9 +91,9 @@ enum class Order { forward, reverse, shuffled };
 // All that must not show in the result. `values` is parallel to operation().tiling_parameters().
 struct Tiling {
   std::vector<std::int64_t> values;
-  Order threads = Order::forward; // CPU executor only
+  Order threads = Order::forward;  // CPU executor only
   Order blocks = Order::forward;
-  std::uint64_t order_seed = 0; // for Order::shuffled
+  std::uint64_t order_seed = 0;  // for Order::shuffled
   bool operator==(const Tiling&) const = default;
 };
 
@@ -103,7 +103,7 @@ void set_tiling_value(const Operation& operation, Tiling& tiling, std::string_vi
 
 struct Case {
   Problem problem;
-  std::vector<Tiling> tilings; // at least one
+  std::vector<Tiling> tilings;  // at least one
   bool operator==(const Case&) const = default;
 };
 

@@ -25,8 +25,8 @@
 namespace tileproof {
 
 enum class Role { in, out, inout };
-enum class ElementType { data, table, i32 }; // data: parameter dtype; table: parameter table_dtype ("same" or f32)
-enum class Content { recipe, operation };    // filled by the data recipe of the case, or by Operation::fill
+enum class ElementType { data, table, i32 };  // data: parameter dtype; table: parameter table_dtype ("same" or f32)
+enum class Content { recipe, operation };     // filled by the data recipe of the case, or by Operation::fill
 
 // Which kind of axis; pads, broadcasts, sparse strides and permutations address axes by kind.
 enum class AxisKind { token, batch, head, dim, row, entry };
@@ -34,17 +34,18 @@ std::string_view name_of(AxisKind kind);
 
 struct Axis {
   AxisKind kind;
-  std::vector<std::string> terms; // length = sum of these quantities (Operation::quantity), e.g. {"nope_dim","emb_dim"}
+  std::vector<std::string>
+      terms;  // length = sum of these quantities (Operation::quantity), e.g. {"nope_dim","emb_dim"}
 };
 
 struct TensorSpec {
   std::string name;
   Role role = Role::in;
   ElementType element = ElementType::data;
-  std::vector<Axis> axes; // outermost first
+  std::vector<Axis> axes;  // outermost first
   Content content = Content::recipe;
-  bool broadcastable = false; // stride 0 along head or token is legal (in tensors only)
-  bool strided_dim = false;   // the innermost stride may exceed 1
+  bool broadcastable = false;  // stride 0 along head or token is legal (in tensors only)
+  bool strided_dim = false;    // the innermost stride may exceed 1
   // When the tensor exists at all; an axis of length 0 makes it absent too. Empty: always.
   std::function<bool(const Problem&)> present;
 };
@@ -52,14 +53,14 @@ struct TensorSpec {
 // A tensor of a concrete problem.
 struct TensorShape {
   const TensorSpec* spec = nullptr;
-  std::size_t index = 0; // into Operation::tensors()
+  std::size_t index = 0;  // into Operation::tensors()
   Dtype dtype = Dtype::f32;
   int rank = 0;
   std::array<std::int64_t, TILEPROOF_MAX_RANK> shape{};
   std::int64_t elements() const;
-  std::int64_t row_length() const { return shape[static_cast<std::size_t>(rank - 1)]; } // innermost axis
+  std::int64_t row_length() const { return shape[static_cast<std::size_t>(rank - 1)]; }  // innermost axis
   std::int64_t rows() const { return row_length() == 0 ? 0 : elements() / row_length(); }
-  int axis(AxisKind kind) const; // -1 when it has none
+  int axis(AxisKind kind) const;  // -1 when it has none
 };
 
 // A packed (row-major, no gaps) tensor in host memory; owned by whoever made it.
@@ -67,10 +68,14 @@ struct HostTensor {
   TensorShape shape;
   std::vector<std::byte> bytes;
   template <typename T>
-  std::span<T> as() { return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)}; }
+  std::span<T> as() {
+    return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
+  }
   template <typename T>
-  std::span<const T> as() const { return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)}; }
-  double at(std::int64_t element) const; // the element as a double
+  std::span<const T> as() const {
+    return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
+  }
+  double at(std::int64_t element) const;  // the element as a double
 };
 
 // Indexed by the tensor's position in Operation::tensors(); absent tensors have no bytes.
@@ -87,8 +92,8 @@ class ReferenceSink {
   // out[tensor][row][dim + i*step] has value[i], and a correct subject is within bound[i] of it, i < count.
   // bound[i] == 0 on exact data: then it must be equal (with +0 == -0). An infinite or NaN value must be that value or
   // a NaN again. An infinite bound promises nothing (an intermediate may overflow).
-  virtual void computed(std::size_t tensor, std::int64_t row, std::int64_t dim, std::int64_t step,
-                        const double* value, const double* bound, std::int64_t count) = 0;
+  virtual void computed(std::size_t tensor, std::int64_t row, std::int64_t dim, std::int64_t step, const double* value,
+                        const double* bound, std::int64_t count) = 0;
   // Called when the exact recipe was claimed but a product, sum or result is not representable.
   virtual void inexact(std::size_t tensor, std::int64_t row, const std::string& what) = 0;
 };
@@ -105,13 +110,13 @@ class Operation {
   virtual ~Operation() = default;
 
   virtual std::string_view name() const = 0;
-  virtual std::string_view summary() const = 0; // one line for `list`
+  virtual std::string_view summary() const = 0;  // one line for `list`
 
-  const std::vector<Parameter>& parameters() const { return parameters_; }        // own, then common to all
+  const std::vector<Parameter>& parameters() const { return parameters_; }  // own, then common to all
   const std::vector<Parameter>& tiling_parameters() const { return tilings_; }
   const std::vector<TensorSpec>& tensors() const { return tensors_; }
-  std::size_t parameter_index(std::string_view key) const; // npos when there is none
-  std::size_t tensor_index(std::string_view name) const;   // npos when there is none
+  std::size_t parameter_index(std::string_view key) const;  // npos when there is none
+  std::size_t tensor_index(std::string_view name) const;    // npos when there is none
 
   // A named length: any integer parameter, or a quantity the operation derives (token, max_seq, ...).
   virtual std::int64_t quantity(const Problem& problem, std::string_view name) const;
@@ -119,7 +124,7 @@ class Operation {
   // What single parameters cannot say (products of limits, cross conditions). Empty: fine.
   virtual std::optional<std::string> invalid(const Problem& problem) const = 0;
 
-  std::vector<TensorShape> shapes(const Problem& problem) const; // present tensors only, in declared order
+  std::vector<TensorShape> shapes(const Problem& problem) const;  // present tensors only, in declared order
   std::optional<TensorShape> shape(const Problem& problem, std::size_t tensor) const;
 
   // Names and values handed to a subject by value.
@@ -146,7 +151,7 @@ class Operation {
   // Empty: the operation does not decompose under this problem. See packing_invariance.
   struct Part {
     Problem problem;
-    std::vector<std::int64_t> tokens; // index along the token axis of every token tensor of the whole
+    std::vector<std::int64_t> tokens;  // index along the token axis of every token tensor of the whole
   };
   virtual std::vector<Part> parts(const Problem& problem) const = 0;
 
@@ -166,7 +171,7 @@ class Operation {
 // per declared tensor), dim_stride, broadcast, shift, sparse, data.
 std::vector<Parameter> common_parameters();
 
-void register_operation(std::unique_ptr<const Operation> operation); // throws std::logic_error on a second one
+void register_operation(std::unique_ptr<const Operation> operation);  // throws std::logic_error on a second one
 const std::vector<const Operation*>& operations();
 const Operation* find_operation(std::string_view name);
 

@@ -96,9 +96,9 @@ struct InputChange {
 struct RunResult {
   enum class Status { ok, refused, failed };
   Status status = Status::ok;
-  std::string message;   // of a refusal or failure
-  HostTensors inputs;    // packed, as the subject saw them (empty where the problem's own inputs were used)
-  HostTensors outputs;   // packed; out and inout tensors only
+  std::string message;  // of a refusal or failure
+  HostTensors inputs;   // packed, as the subject saw them (empty where the problem's own inputs were used)
+  HostTensors outputs;  // packed; out and inout tensors only
   std::vector<GuardDamage> damage;
   std::vector<InputChange> changes;  // `in` tensors that were written
 };
@@ -121,10 +121,10 @@ struct Expectation {
 };
 
 struct Failure {
-  std::string tensor;  // "" when no tensor is concerned
-  std::string where;   // kind of place, e.g. after, nope, rope, row
-  std::string kind;    // kind of failure, e.g. overrun, differs, past_bound, refused
-  std::string message; // one line
+  std::string tensor;                 // "" when no tensor is concerned
+  std::string where;                  // kind of place, e.g. after, nope, rope, row
+  std::string kind;                   // kind of failure, e.g. overrun, differs, past_bound, refused
+  std::string message;                // one line
   std::vector<std::string> evidence;  // further lines, at most about ten
 };
 
