@@ -2,23 +2,21 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <functional>
-#include <nlohmann/json.hpp>
-#include <stdexcept>
 
+#include "execute/subject.h"
 #include "mla_rope/yarn.h"
-#include "tileproof/operation.h"
+#include "unit/golden_records.h"
 
 namespace tileproof {
 namespace {
 
-using Json = nlohmann::json;
+using namespace golden;
 
 // What the recorded kernels do, as the records themselves show (TheDeclaredArithmeticIsTheNarrowestThatFits): products
 // and their sum in the data type where the tables have it too and in f32 otherwise, contracted where the compiler
@@ -29,153 +27,6 @@ constexpr tileproof_arithmetic kPublicArithmetic = {TILEPROOF_PRECISION_STORAGE_
                                                     /*order_free=*/1,
                                                     /*sum_rounded_to_storage=*/1,
                                                     /*flush_to_zero=*/0};
-
-std::vector<std::byte> from_hex(const std::string& text) {
-  const auto digit = [](char c) { return static_cast<unsigned>(c <= '9' ? c - '0' : (c | 32) - 'a' + 10); };
-  std::vector<std::byte> bytes(text.size() / 2);
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    bytes[i] = static_cast<std::byte>(digit(text[2 * i]) << 4 | digit(text[2 * i + 1]));
-  }
-  return bytes;
-}
-
-// Visits every line of every recorded file that has `key`.
-void for_each_record(const char* key, const std::function<void(const Json&, const std::string& where)>& visit) {
-  const char* given = std::getenv("TILEPROOF_GOLDEN_DIR");
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(given != nullptr ? given : TILEPROOF_GOLDEN_DIR)) {
-    if (entry.path().extension() == ".jsonl") {
-      files.push_back(entry.path());
-    }
-  }
-  std::sort(files.begin(), files.end());
-  for (const auto& file : files) {
-    std::ifstream in(file);
-    std::string line;
-    for (int number = 1; std::getline(in, line); ++number) {
-      const Json record = Json::parse(line);
-      if (record.contains(key)) {
-        visit(record, file.filename().string() + ":" + std::to_string(number));
-      }
-    }
-  }
-}
-
-Problem problem_of(const Json& record) {
-  const auto name = record.at("operation").get<std::string>();
-  const Operation* operation = find_operation(name);
-  if (operation == nullptr) {
-    throw std::runtime_error("no operation " + name);
-  }
-  Problem problem(*operation);
-  const std::string dtype = record.at("dtype");
-  problem.set("dtype", dtype == "f32" ? 0 : dtype == "f16" ? 1 : 2);
-  problem.set("table_dtype", record.at("table_dtype") == dtype ? 0 : 1);
-  problem.set("layout", record.at("layout") == "thd" ? 1 : 0);
-  for (const char* key : {"seq", "batch", "head_num", "emb_dim", "nope_dim", "k_dim", "v_dim"}) {
-    if (record.contains(key) && problem.has(key)) {
-      problem.set(key, record.at(key).get<std::int64_t>());
-    }
-  }
-  for (const char* key : {"inverse", "remove_interleaving", "rope_first"}) {
-    if (record.contains(key) && problem.has(key)) {
-      problem.set(key, record.at(key).get<bool>() ? 1 : 0);
-    }
-  }
-  if (record.contains("cu_seqlens")) {
-    Value lengths;
-    const auto boundaries = record.at("cu_seqlens").get<std::vector<std::int64_t>>();
-    for (std::size_t i = 1; i < boundaries.size(); ++i) {
-      lengths.items.push_back(boundaries[i] - boundaries[i - 1]);
-    }
-    problem.set("seqlens", std::move(lengths));
-    problem.set("cp", Value{.number = record.at("cp_rank"), .second = record.at("cp_size"), .items = {}});
-    problem.set("pad_tokens", record.at("pad").get<std::int64_t>());
-  }
-  if (record.contains("position_ids")) {
-    problem.set("position_ids", 1);
-  }
-  problem.set("data", Value{.number = 1, .second = 0, .items = {}});
-  return problem;
-}
-
-// The recorded tensors; tables have the rows that were recorded.
-HostTensors tensors_of(const Problem& problem, const Json& record, const char* side) {
-  HostTensors tensors(problem.operation().tensors().size());
-  for (const TensorShape& shape : problem.operation().shapes(problem)) {
-    HostTensor& tensor = tensors[shape.index];
-    tensor.shape = shape;
-    if (record.at(side).contains(shape.spec->name)) {
-      tensor.bytes = from_hex(record.at(side).at(shape.spec->name));
-      if (shape.spec->axes[0].kind == AxisKind::row) {
-        tensor.shape.shape[0] = record.at("max_seq");
-      }
-      if (static_cast<std::int64_t>(tensor.bytes.size()) !=
-          tensor.shape.elements() * static_cast<std::int64_t>(size_of(shape.dtype))) {
-        throw std::runtime_error("the size of " + shape.spec->name + " is not what the problem says");
-      }
-    } else if (shape.spec->element == ElementType::i32 && side == std::string_view("inputs")) {
-      const auto values = record.at(shape.spec->name).get<std::vector<std::int32_t>>();
-      tensor.bytes.resize(values.size() * sizeof(std::int32_t));
-      std::memcpy(tensor.bytes.data(), values.data(), tensor.bytes.size());
-    }
-  }
-  return tensors;
-}
-
-// Holds recorded outputs against the reference and counts what it saw.
-class Judge : public ReferenceSink {
- public:
-  Judge(const HostTensors& inputs, const HostTensors& outputs) : inputs_(inputs), outputs_(outputs) {
-    for (const HostTensor& output : outputs_) {
-      seen_.emplace_back(output.bytes.empty() ? 0 : static_cast<std::size_t>(output.shape.elements()), 0);
-    }
-  }
-
-  void copied(std::size_t tensor, std::int64_t row, std::int64_t dim, std::size_t source, std::int64_t source_element,
-              std::int64_t count) override {
-    const HostTensor& out = outputs_[tensor];
-    const auto size = static_cast<std::int64_t>(size_of(out.shape.dtype));
-    const std::int64_t element = row * out.shape.row_length() + dim;
-    for (std::int64_t i = 0; i < count; ++i) {
-      ++seen_[tensor][static_cast<std::size_t>(element + i)];
-      misses +=
-          std::memcmp(out.bytes.data() + (element + i) * size,
-                      inputs_[source].bytes.data() + (source_element + i) * size, static_cast<std::size_t>(size)) != 0
-              ? 1
-              : 0;
-    }
-  }
-
-  void computed(std::size_t tensor, std::int64_t row, std::int64_t dim, std::int64_t step, const double* value,
-                const double* bound, std::int64_t count) override {
-    const HostTensor& out = outputs_[tensor];
-    const std::int64_t element = row * out.shape.row_length() + dim;
-    for (std::int64_t i = 0; i < count; ++i) {
-      ++seen_[tensor][static_cast<std::size_t>(element + i * step)];
-      const double ratio = std::abs(out.at(element + i * step) - value[i]) / bound[i];
-      largest = std::max(largest, ratio);
-      misses += ratio <= 1 ? 0 : 1;
-    }
-  }
-
-  void inexact(std::size_t, std::int64_t, const std::string& what) override { ADD_FAILURE() << what; }
-
-  // Whether the reference spoke of every recorded output element, once.
-  bool complete() const {
-    return std::all_of(seen_.begin(), seen_.end(), [](const std::vector<int>& tensor) {
-      return std::all_of(tensor.begin(), tensor.end(), [](int times) { return times == 1; });
-    });
-  }
-
-  std::int64_t misses = 0;
-  double largest = 0;  // error / bound
-
- private:
-  const HostTensors& inputs_;
-  const HostTensors& outputs_;
-  std::vector<std::vector<int>> seen_;
-};
 
 struct Outcome {
   int records = 0;
@@ -256,6 +107,76 @@ TEST(GoldenTest, AnOutputPastItsBoundIsSeen) {
     ++records;
   });
   EXPECT_GT(records, 0);
+}
+
+// Launches a subject on packed copies of the record's tensors, through the plug-in ABI alone.
+HostTensors launch_on(const tileproof_subject& subject, const Problem& problem, const HostTensors& inputs,
+                      std::int64_t block_h) {
+  HostTensors memory = inputs;
+  std::vector<tileproof_tensor> tensors;
+  for (const TensorShape& declared : problem.operation().shapes(problem)) {
+    HostTensor& tensor = memory[declared.index];
+    tensor.bytes.resize(static_cast<std::size_t>(tensor.shape.elements()) * size_of(declared.dtype), std::byte{0xff});
+    tileproof_tensor bound{};
+    bound.name = declared.spec->name.c_str();
+    bound.data = tensor.bytes.data();
+    bound.dtype = static_cast<std::int32_t>(declared.dtype);
+    bound.rank = declared.rank;
+    std::int64_t stride = 1;
+    for (int axis = declared.rank - 1; axis >= 0; --axis) {
+      bound.shape[axis] = tensor.shape.shape[static_cast<std::size_t>(axis)];
+      bound.strides[axis] = stride;
+      stride *= bound.shape[axis];
+    }
+    tensors.push_back(bound);
+  }
+  std::vector<tileproof_named_value> scalars;
+  for (const auto& [name, value] : problem.operation().scalars(problem)) {
+    scalars.push_back({name, value});
+  }
+  const std::array<tileproof_named_value, 2> tiling{{{"block_h", block_h}, {"num_warps", 2}}};
+  std::array<char, 512> message{};
+  tileproof_launch launch{};
+  launch.struct_size = sizeof launch;
+  launch.tensors = tensors.data();
+  launch.tensor_count = tensors.size();
+  launch.scalars = scalars.data();
+  launch.scalar_count = scalars.size();
+  launch.tiling = tiling.data();
+  launch.tiling_count = tiling.size();
+  launch.message = message.data();
+  launch.message_size = message.size();
+  EXPECT_EQ(subject.launch(&launch), TILEPROOF_LAUNCHED) << message.data();
+  return memory;
+}
+
+TEST(GoldenTest, OurKernelsAreWithinTheirOwnBoundsOnTheRecordedInputs) {
+  int launches = 0;
+  double largest = 0;
+  for_each_record("operation", [&](const Json& record, const std::string& where) {
+    const Problem problem = problem_of(record);
+    const HostTensors inputs = tensors_of(problem, record, "inputs");
+    const Subject* subject = clean_subject(problem.operation().name(), "cpu");
+    ASSERT_NE(subject, nullptr) << where;
+    for (const std::int64_t block_h :
+         {std::int64_t{1}, std::int64_t{3}, problem.integer("head_num"), std::int64_t{64}}) {
+      HostTensors outputs = launch_on(*subject->raw, problem, inputs, block_h);
+      for (const TensorShape& shape : problem.operation().shapes(problem)) {
+        if (shape.spec->role == Role::in) {
+          EXPECT_EQ(outputs[shape.index].bytes, inputs[shape.index].bytes) << where << " wrote to " << shape.spec->name;
+          outputs[shape.index].bytes.clear();
+        }
+      }
+      Judge judge(inputs, outputs);
+      problem.operation().reference(problem, subject->raw->arithmetic, inputs, judge);
+      EXPECT_TRUE(judge.complete()) << where;
+      EXPECT_EQ(judge.misses, 0) << where << " block_h=" << block_h;
+      largest = std::max(largest, judge.largest);
+      ++launches;
+    }
+  });
+  std::printf("%d launches of our kernels, largest error / bound %.3f\n", launches, largest);
+  EXPECT_GT(launches, 0);
 }
 
 double ulp(double value) {
