@@ -116,10 +116,10 @@ class Operation {
   const std::vector<Parameter>& tiling_parameters() const { return tilings_; }
   const std::vector<TensorSpec>& tensors() const { return tensors_; }
   std::size_t parameter_index(std::string_view key) const;  // npos when there is none
-  std::size_t tensor_index(std::string_view name) const;    // npos when there is none
+  std::size_t tensor_index(std::string_view tensor) const;  // npos when there is none
 
   // A named length: any integer parameter, or a quantity the operation derives (token, max_seq, ...).
-  virtual std::int64_t quantity(const Problem& problem, std::string_view name) const;
+  virtual std::int64_t quantity(const Problem& problem, std::string_view key) const;
 
   // What single parameters cannot say (products of limits, cross conditions). Empty: fine.
   virtual std::optional<std::string> invalid(const Problem& problem) const = 0;
