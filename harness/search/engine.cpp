@@ -114,6 +114,17 @@ RunResult run_one(Arena& arena, const Plan& plan, const RunRequest& request, con
   return result;
 }
 
+// A launch that failed is judged whichever property asked for it.
+void add_failed_runs(const Subject& subject, const Plan& plan, const std::vector<RunResult>& runs,
+                     Expectation& expectation) {
+  for (RunId id = 0; id < runs.size(); ++id) {
+    if (runs[id].status == RunResult::Status::failed && plan.runs()[id].subject == &subject) {
+      expectation.applies = true;
+      expectation.runs.push_back(id);
+    }
+  }
+}
+
 Judged judge_one(const Property& property, const CaseContext& context, const Expectation& expectation,
                  const Results& results, const std::vector<RunResult>& runs) {
   Judged judged;
@@ -162,6 +173,9 @@ std::vector<Judged> Engine::check(const Subject& subject, const Case& c,
   const Results results(plan, impl_->inputs, impl_->runs);
   std::vector<Judged> judged;
   for (std::size_t i = 0; i < properties.size(); ++i) {
+    if (properties[i]->judges_failed_launches()) {
+      add_failed_runs(subject, plan, impl_->runs, expectations[i]);
+    }
     judged.push_back(judge_one(*properties[i], context, expectations[i], results, impl_->runs));
   }
   return judged;
