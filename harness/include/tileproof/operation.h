@@ -159,6 +159,8 @@ class Operation {
   virtual bool head_equivariant() const = 0;
   // Tables whose two halves agree, so that the adjoint undoes the rotation up to |c^2+s^2-1|.
   virtual std::optional<Problem> invertible(const Problem& problem) const = 0;
+  // The problem under which this same operation undoes itself on such tables, where there is one.
+  virtual std::optional<Problem> undone_by(const Problem&) const { return std::nullopt; }
 
  protected:
   std::vector<Parameter> parameters_;
