@@ -1,23 +1,29 @@
 // The peer mix: the shapes on which other harnesses were measured. A check is two launches under two block sizes, the
 // oracle on one of them, the guards of both (one pattern each), and block_invariance.
-#include "app/bench.h"
-
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdio>
+#include <memory>
 
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
+
+#include "app/arguments.h"
+#include "app/commands.h"
+#include "app/output.h"
 
 #include "execute/runner.h"
 #include "memory/arena.h"
 #include "memory/counter_random.h"
 #include "memory/recipes.h"
-#include "record/record.h"
+#include "record/output_file.h"
 #include "search/results.h"
 
 namespace tileproof {
@@ -31,7 +37,8 @@ constexpr std::int64_t kNope[] = {16, 32, 64, 128};
 
 struct Share {
   std::uint64_t checks = 0;
-  double total = 0, fill = 0, kernel = 0, gather = 0, reference = 0, inputs = 0;
+  double rate = 0;                                                                // checks per second
+  double total = 0, fill = 0, kernel = 0, gather = 0, reference = 0, inputs = 0;  // seconds
   long peak_kib = 0;
   bool failed = false;
 };
@@ -103,23 +110,25 @@ void work(Share& share, int job, double seconds) {
   share.peak_kib = usage.ru_maxrss;
 }
 
-}  // namespace
+struct Arguments {
+  std::optional<std::string> json;
+  std::string jobs = "2", time = "5s";
+};
 
-int bench(const BenchArguments& arguments) {
-  const std::size_t size = sizeof(Share) * static_cast<std::size_t>(arguments.jobs);
-  void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) {
-    throw EnvironmentError("cannot map shared memory for the bench");
-  }
-  auto* shares = static_cast<Share*>(memory);
+// Forks the workers, waits for them and returns whether all of them ended well.
+bool run_workers(Share* shares, int jobs, double seconds) {
   std::fflush(nullptr);
-  for (int job = 0; job < arguments.jobs; ++job) {
+  const pid_t supervisor = getpid();
+  for (int job = 0; job < jobs; ++job) {
     const pid_t pid = fork();
     if (pid < 0) {
-      throw EnvironmentError("cannot start a worker process for the bench");
+      throw EnvironmentError("cannot start a worker process for the bench; use fewer --jobs");
     }
     if (pid == 0) {
-      work(shares[job], job, arguments.seconds);
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (getppid() == supervisor) {
+        work(shares[job], job, seconds);
+      }
       _exit(0);
     }
   }
@@ -127,11 +136,14 @@ int bench(const BenchArguments& arguments) {
   for (int status = 0; wait(&status) > 0;) {
     ended = ended && WIFEXITED(status) && WEXITSTATUS(status) == 0;
   }
+  return ended;
+}
+
+Share sum_of(const Share* shares, int jobs) {
   Share sum;
-  double rate = 0;
-  for (int job = 0; job < arguments.jobs; ++job) {
+  for (int job = 0; job < jobs; ++job) {
     const Share& share = shares[job];
-    rate += share.total > 0 ? static_cast<double>(share.checks) / share.total : 0;
+    sum.rate += share.total > 0 ? static_cast<double>(share.checks) / share.total : 0;
     sum.checks += share.checks;
     sum.total += share.total;
     sum.inputs += share.inputs;
@@ -140,37 +152,81 @@ int bench(const BenchArguments& arguments) {
     sum.gather += share.gather;
     sum.reference += share.reference;
     sum.peak_kib = std::max(sum.peak_kib, share.peak_kib);
-    ended = ended && !share.failed;
+    sum.failed |= share.failed;
   }
+  return sum;
+}
+
+nlohmann::json json_of(const Share& sum, int jobs) {
+  const auto percent = [&sum](double part) { return 100 * part / sum.total; };
+  return {{"schema", "tileproof.bench/1"},
+          {"version", TILEPROOF_VERSION},
+          {"checks_per_second", sum.rate},
+          {"checks", sum.checks},
+          {"jobs", jobs},
+          {"peak_kib_per_job", sum.peak_kib},
+          {"percent",
+           {{"inputs", percent(sum.inputs)},
+            {"fill", percent(sum.fill)},
+            {"kernel", percent(sum.kernel)},
+            {"guards_and_gather", percent(sum.gather)},
+            {"reference_and_judge", percent(sum.reference)}}}};
+}
+
+std::string text_of(const Share& sum, int jobs) {
+  const auto percent = [&sum](double part) { return 100 * part / sum.total; };
+  return fmt::format(
+      "peer mix: {:.0f} checks/s with {} jobs ({} checks, {} MiB a job)\n"
+      "time: inputs {:.0f}%, fill {:.0f}%, kernel {:.0f}%, guards and gather {:.0f}%, reference and judge {:.0f}%\n",
+      sum.rate, jobs, sum.checks, sum.peak_kib / 1024, percent(sum.inputs), percent(sum.fill), percent(sum.kernel),
+      percent(sum.gather), percent(sum.reference));
+}
+
+int bench(const Arguments& a) {
+  const int jobs = static_cast<int>(whole_number("--jobs", a.jobs, 1, 1024));
+  const double seconds = duration("--time", a.time);
+  const bool json_on_output = a.json == "-";
+  std::optional<OutputFile> file;
+  if (a.json && !json_on_output) {
+    file.emplace("--json", *a.json);
+  }
+  const std::size_t size = sizeof(Share) * static_cast<std::size_t>(jobs);
+  void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) {
+    throw EnvironmentError("cannot map shared memory for the bench");
+  }
+  auto* shares = static_cast<Share*>(memory);
+  const bool ended = run_workers(shares, jobs, seconds);
+  const Share sum = sum_of(shares, jobs);
   munmap(memory, size);
-  if (!ended) {
+  if (!ended || sum.failed) {
     throw EnvironmentError("a check of the bench did not hold, or a worker died: its figures mean nothing");
   }
-  const auto percent = [&sum](double part) { return 100 * part / sum.total; };
-  const nlohmann::json root{{"schema", "tileproof.bench/1"},
-                            {"checks_per_second", rate},
-                            {"checks", sum.checks},
-                            {"jobs", arguments.jobs},
-                            {"peak_kib_per_job", sum.peak_kib},
-                            {"percent",
-                             {{"inputs", percent(sum.inputs)},
-                              {"fill", percent(sum.fill)},
-                              {"kernel", percent(sum.kernel)},
-                              {"guards_and_gather", percent(sum.gather)},
-                              {"reference_and_judge", percent(sum.reference)}}}};
-  if (arguments.json == "-") {
-    std::puts(root.dump(2).c_str());
-    return 0;
+  const std::string document = json_of(sum, jobs).dump(2) + "\n";
+  if (file) {
+    file->commit(document);
   }
-  if (!arguments.json.empty()) {
-    OutputFile(arguments.json).commit(root.dump(2) + "\n");
-  }
-  fmt::print("peer mix: {:.0f} checks/s with {} jobs ({} checks, {} MiB a job)\n", rate, arguments.jobs, sum.checks,
-             sum.peak_kib / 1024);
-  fmt::print(
-      "time: inputs {:.0f}%, fill {:.0f}%, kernel {:.0f}%, guards and gather {:.0f}%, reference and judge {:.0f}%\n",
-      percent(sum.inputs), percent(sum.fill), percent(sum.kernel), percent(sum.gather), percent(sum.reference));
+  say(json_on_output ? document : text_of(sum, jobs));
   return 0;
+}
+
+constexpr char kFooter[] =
+    "\nExample:\n"
+    "  tileproof bench --jobs 1 --time 10s --json bench.json\n"
+    "\nA check is two launches under two block sizes, the oracle on one of them, the guards of both, and\n"
+    "block_invariance. Figures hold for this machine and what else runs on it.";
+
+}  // namespace
+
+void add_bench(CLI::App& app, Command& chosen) {
+  auto a = std::make_shared<Arguments>();
+  CLI::App& command = *app.add_subcommand("bench", "checks per second on the peer mix, and where the time goes");
+  command.footer(kFooter);
+  command.add_option("--json", a->json, "write tileproof.bench/1; '-': to standard output, instead of the text")
+      ->type_name("FILE");
+  command.add_option("--jobs", a->jobs, "worker processes; default 2")->type_name("N");
+  command.add_option("--time,--seconds", a->time, "how long; default 5s")->type_name("TIME");
+  command.callback([a, &chosen] { chosen = [a] { return bench(*a); }; });
 }
 
 }  // namespace tileproof

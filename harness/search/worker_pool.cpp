@@ -32,6 +32,23 @@ struct Worker {
   bool timed_out = false;
 };
 
+// No worker outlives the pool, however it is left.
+struct Workers {
+  explicit Workers(std::size_t count) : all(count) {}
+  ~Workers() {
+    for (const Worker& worker : all) {
+      if (worker.pid > 0) {
+        kill(worker.pid, SIGKILL);
+        waitpid(worker.pid, nullptr, 0);
+        close(worker.pipe);
+      }
+    }
+  }
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+  std::vector<Worker> all;
+};
+
 class SharedSlots {
  public:
   explicit SharedSlots(std::size_t count) : size_(count * sizeof(Slot)) {
@@ -52,10 +69,14 @@ class SharedSlots {
   std::size_t size_;
 };
 
-void write_all(int file, const std::string& message) {
-  const auto size = static_cast<std::uint32_t>(message.size());
+// A frame is its size, its kind and its text.
+enum class Frame : char { message, failure };
+
+void write_all(int file, Frame kind, const std::string& message) {
+  const auto size = static_cast<std::uint32_t>(message.size() + 1);
   std::string framed(sizeof size, '\0');
   std::memcpy(framed.data(), &size, sizeof size);
+  framed += static_cast<char>(kind);
   framed += message;
   std::size_t done = 0;
   while (done < framed.size()) {
@@ -70,18 +91,23 @@ void write_all(int file, const std::string& message) {
   }
 }
 
-[[noreturn]] void child(int file, Slot& slot, const Resume& resume, const PoolCallbacks& callbacks) {
+[[noreturn]] void child(int file, pid_t supervisor, Slot& slot, const Resume& resume, const PoolCallbacks& callbacks) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  std::signal(SIGINT, SIG_IGN);
-  std::signal(SIGPIPE, SIG_IGN);
-  int status = 0;
-  try {
-    callbacks.work(slot, resume, [file](const std::string& message) { write_all(file, message); });
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "tileproof: a worker failed: %s\n", error.what());
-    status = 3;
+  if (getppid() != supervisor) {
+    _exit(0);  // it died before the line above could take effect
   }
-  _exit(status);
+  // A terminal or a CI runner signals the whole group; when work ends is for the supervisor to say.
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) {
+    std::signal(signal, SIG_IGN);
+  }
+  try {
+    callbacks.work(slot, resume, [file](const std::string& message) { write_all(file, Frame::message, message); });
+  } catch (const std::bad_alloc&) {
+    write_all(file, Frame::failure, "out of memory; use fewer --jobs or smaller shapes");
+  } catch (const std::exception& error) {
+    write_all(file, Frame::failure, error.what());
+  }
+  _exit(0);
 }
 
 void start(Worker& worker, Slot& slot, const Resume& resume, const PoolCallbacks& callbacks) {
@@ -91,6 +117,7 @@ void start(Worker& worker, Slot& slot, const Resume& resume, const PoolCallbacks
   }
   std::fflush(nullptr);
   slot.stage = 0;
+  const pid_t supervisor = getpid();
   const pid_t pid = fork();
   if (pid < 0) {
     const int error = errno;
@@ -100,14 +127,15 @@ void start(Worker& worker, Slot& slot, const Resume& resume, const PoolCallbacks
   }
   if (pid == 0) {
     close(ends[0]);
-    child(ends[1], slot, resume, callbacks);
+    child(ends[1], supervisor, slot, resume, callbacks);
   }
   close(ends[1]);
   fcntl(ends[0], F_SETFL, O_NONBLOCK);
   worker = Worker{pid, ends[0], {}, false};
 }
 
-// Hands every whole message to the supervisor; false at the end of the stream.
+// Hands every whole message to the supervisor; false at the end of the stream. Throws EnvironmentError when the worker
+// could not do its work for a reason that is no kernel's.
 bool drain(Worker& worker, const PoolCallbacks& callbacks) {
   char chunk[65536];
   while (true) {
@@ -126,7 +154,12 @@ bool drain(Worker& worker, const PoolCallbacks& callbacks) {
       if (worker.buffer.size() - at - sizeof size < size) {
         break;
       }
-      callbacks.message(worker.buffer.substr(at + sizeof size, size));
+      const auto kind = static_cast<Frame>(worker.buffer[at + sizeof size]);
+      const std::string text = worker.buffer.substr(at + sizeof size + 1, size - 1);
+      if (kind == Frame::failure) {
+        throw EnvironmentError(fmt::format("a worker process gave up: {}", text));
+      }
+      callbacks.message(text);
       at += sizeof size + size;
     }
     worker.buffer.erase(0, at);
@@ -152,9 +185,6 @@ bool replace_if_lost(Worker& worker, Slot& slot, const PoolCallbacks& callbacks,
   close(worker.pipe);
   const bool timed_out = worker.timed_out;
   worker = Worker{};
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 3) {
-    throw EnvironmentError("a worker process ended with an error of the harness (see the line above)");
-  }
   if ((WIFEXITED(status) && WEXITSTATUS(status) == 0 && slot.stage == 0) || stopping) {
     return false;
   }
@@ -189,7 +219,8 @@ std::int64_t steady_ns() {
 void run_pool(int jobs, double timeout_seconds, const PoolCallbacks& callbacks) {
   const auto count = static_cast<std::size_t>(jobs);
   SharedSlots slots(count);
-  std::vector<Worker> workers(count);
+  Workers owned(count);
+  std::vector<Worker>& workers = owned.all;
   for (std::size_t i = 0; i < count; ++i) {
     start(workers[i], slots[i], Resume{}, callbacks);
   }
