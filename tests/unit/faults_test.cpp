@@ -65,6 +65,23 @@ TEST_F(Faults, EveryCleanKernelHoldsWithPowerInEveryPropertyThatApplies) {
   }
 }
 
+TEST_F(Faults, ACaseThatCouldNotHaveFailedIsHeldWithoutPower) {
+  const Case whole_blocks = parse_case(
+      "mla_rope_q_fwd dtype=f32 layout=sbhd seq=3 batch=1 head_num=4 nope_dim=8 emb_dim=8 inverse=0 "
+      "remove_interleaving=0 data=normal:1 | block_h=4 ; block_h=2");
+  const CheckReport report = check_cases(*find_subject("cpu/mla_rope_q_fwd"), 0, {whole_blocks});
+  for (std::size_t i = 0; i < report.properties.size(); ++i) {
+    const Tally& tally = report.subjects[0].tallies[i];
+    if (report.properties[i]->name() == "guards" || report.properties[i]->name() == "block_invariance") {
+      EXPECT_EQ(tally.held, 1U) << report.properties[i]->name();
+      EXPECT_EQ(tally.power, 0U) << report.properties[i]->name();
+    }
+    if (report.properties[i]->name() == "oracle") {
+      EXPECT_EQ(tally.power, 1U);
+    }
+  }
+}
+
 // The measurements of the real forward kernel: f32, emb_dim 64, three contiguous tokens, counted past the last token.
 struct Row {
   int head_num;
