@@ -22,7 +22,7 @@ namespace tileproof::e2e {
 
 namespace {
 
-constexpr double kGuardSeconds = 120;
+constexpr double kGuardSeconds = 60;
 constexpr int kPollMilliseconds = 10;
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
@@ -209,6 +209,9 @@ Outcome Process::wait() {
     waitpid(pid_, &status, 0);
   }
   pid_ = -1;
+  if (outcome_.killed_by_guard) {
+    give_up("the process, or one that holds its outputs, did not end within the guard");
+  }
   outcome_.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   outcome_.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   return outcome_;

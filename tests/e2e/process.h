@@ -24,7 +24,7 @@ struct Start {
 struct Outcome {
   int status = -1;  // exit status; -1 when a signal ended it
   int signal = 0;
-  bool killed_by_guard = false;  // it did not end within the guard of two minutes
+  bool killed_by_guard = false;  // it did not end within the guard of a minute
   std::string out;               // a terminal's is collected here too
   std::string err;
 };
@@ -40,7 +40,7 @@ class Process {
   pid_t pid() const { return pid_; }
   // Collects output until `done` holds of it; false when the process ended or the guard struck before.
   bool read_until(const std::function<bool(const Outcome&)>& done);
-  Outcome wait();
+  Outcome wait();                       // throws when the guard strikes: nothing may outlive it that holds its outputs
   std::vector<pid_t> children() const;  // its child processes now
 
  private:
@@ -58,7 +58,7 @@ Outcome tileproof(const std::vector<std::string>& arguments);
 // Whether a process is there and no zombie.
 bool is_running(pid_t pid);
 
-// Asks again and again, until `holds` does or two minutes have passed; returns whether it did.
+// Asks again and again, until `holds` does or a minute has passed; returns whether it did.
 bool eventually(const std::function<bool()>& holds);
 
 // A directory of the test's own, removed with it.
