@@ -152,8 +152,23 @@ Judged judge_one(const Property& property, const CaseContext& context, const Exp
 
 }  // namespace
 
+namespace {
+
+std::optional<std::string> outside_limits(const Subject& subject, const Case& c) {
+  auto reason = outside_limits(subject, c.problem);
+  for (const Tiling& tiling : c.tilings) {
+    reason = reason ? reason : outside_limits(subject, tiling);
+  }
+  return reason;
+}
+
+}  // namespace
+
 std::vector<Judged> Engine::check(const Subject& subject, const Case& c,
                                   const std::vector<const Property*>& properties) {
+  if (const auto reason = outside_limits(subject, c)) {
+    return std::vector<Judged>(properties.size(), Judged{Verdict::refused, false, *reason, std::nullopt});
+  }
   const std::string adjoint = subject.operation->algebra().adjoint;
   const CaseContext context{c, subject, adjoint.empty() ? nullptr : clean_subject(adjoint, subject.raw->device)};
   Plan plan;

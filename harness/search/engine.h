@@ -29,7 +29,8 @@ class Engine {
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
-  // One verdict per property, in their order. `launches` counts executed runs.
+  // One verdict per property, in their order. A case outside the limits that the subject declares is refused.
+  // `launches` counts executed runs.
   std::vector<Judged> check(const Subject& subject, const Case& c, const std::vector<const Property*>& properties);
   std::uint64_t launches() const { return launches_; }
 

@@ -251,6 +251,31 @@ TEST(FreeContraction, MayShowWithinTheBoundButNotOnExactData) {
   EXPECT_EQ(failed_properties(rounds_otherwise, "exact", false).count("block_invariance"), 1U);
 }
 
+std::int32_t refuses(const tileproof_launch* launch) {
+  std::strncpy(launch->message, "not today", launch->message_size);
+  return TILEPROOF_REFUSED;
+}
+
+TEST(ARefusal, IsAnOutcomeOfItsOwnAndNeverAPass) {
+  const Case c = parse_case(kQ);
+  const Subject& honest = *clean_subject("mla_rope_q_fwd", "cpu");
+  tileproof_subject raw = *honest.raw;
+  raw.launch = refuses;
+  Subject refusing = honest;
+  refusing.raw = &raw;
+  Subject limited = honest;
+  limited.limits.push_back(parse_limit("head_num multiple of 4"));
+  Subject narrow = honest;
+  narrow.limits.push_back(parse_limit("block_h power of two"));
+  Engine engine;
+  for (const Subject* subject : {&refusing, &limited, &narrow}) {
+    for (const Judged& judged : engine.check(*subject, c, matching_properties({"oracle", "guards", "launch_valid"}))) {
+      EXPECT_EQ(judged.verdict, Verdict::refused);
+      EXPECT_FALSE(judged.reason.empty());
+    }
+  }
+}
+
 TEST(EveryPropertyOfTheList, HasASaboteurHere) {
   EXPECT_EQ(matching_properties({}).size(), 15U) << "a new property needs a kernel that fails it";
 }
