@@ -1,5 +1,4 @@
-// The peer mix: the shapes on which other harnesses were measured. A check is two launches under two block sizes, the
-// oracle on one of them, the guards of both (one pattern each), and block_invariance.
+// How many checks of the peer mix a second, and where the time goes.
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -18,7 +17,7 @@
 #include "app/arguments.h"
 #include "app/commands.h"
 #include "app/output.h"
-
+#include "app/peer_mix.h"
 #include "execute/runner.h"
 #include "memory/arena.h"
 #include "memory/counter_random.h"
@@ -30,74 +29,24 @@ namespace tileproof {
 
 namespace {
 
-constexpr char kOperation[] = "mla_rope_q_fwd";
-constexpr std::int64_t kHeads[] = {1, 2, 3, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128};
-constexpr std::int64_t kEmb[] = {16, 32, 64};
-constexpr std::int64_t kNope[] = {16, 32, 64, 128};
-
 struct Share {
   std::uint64_t checks = 0;
-  double rate = 0;                                                                // checks per second
-  double total = 0, fill = 0, kernel = 0, gather = 0, reference = 0, inputs = 0;  // seconds
+  double rate = 0;   // checks per second
+  double total = 0;  // seconds, as all that follow
+  double fill = 0, kernel = 0, gather = 0;
+  PeerTimes times;
   long peak_kib = 0;
   bool failed = false;
 };
 
-Case peer_case(const Operation& operation, CounterStream& draw) {
-  const auto pick = [&draw](const auto& from) { return from[draw.below(std::size(from))]; };
-  Case c{Problem(operation), {}};
-  c.problem.set("dtype", draw.below(2) == 0 ? 0 : 2)
-      .set("seq", 1 + static_cast<std::int64_t>(draw.below(8)))
-      .set("batch", 1 + static_cast<std::int64_t>(draw.below(3)))
-      .set("head_num", pick(kHeads))
-      .set("emb_dim", pick(kEmb))
-      .set("nope_dim", pick(kNope))
-      .set("inverse", static_cast<std::int64_t>(draw.below(2)))
-      .set("remove_interleaving", static_cast<std::int64_t>(draw.below(2)))
-      .set("data", Value{.number = 1, .second = static_cast<std::int64_t>(draw.below(1000)), .items = {}});
-  const std::uint64_t first = draw.below(8);
-  const std::uint64_t second = (first + 1 + draw.below(7)) % 8;
-  for (const std::uint64_t shift : {first, second}) {
-    Tiling tiling = default_tiling(operation);
-    tiling.values = {std::int64_t{1} << shift, 1};
-    c.tilings.push_back(tiling);
-  }
-  return c;
-}
-
-// Returns whether everything held.
-bool check_once(Arena& arena, const Subject& subject, const Case& c, std::vector<HostTensors>& inputs, Share& share) {
-  using Clock = std::chrono::steady_clock;
-  const auto seconds = [](Clock::time_point from) {
-    return std::chrono::duration<double>(Clock::now() - from).count();
-  };
-  const Clock::time_point start = Clock::now();
-  make_inputs(c.problem, inputs[0]);
-  share.inputs += seconds(start);
-  Plan plan;
-  std::vector<RunResult> runs;
-  for (std::size_t i = 0; i < 2; ++i) {
-    const Memory memory{.guard = i == 0 ? GuardFill::finite : GuardFill::nan};
-    plan.run({&subject, plan.problem(c.problem), c.tilings[i], memory, {}});
-    runs.push_back(execute_run(arena, subject, c.problem, c.tilings[i], memory, inputs[0]));
-  }
-  const Clock::time_point judging = Clock::now();
-  const Results results(plan, inputs, runs);
-  const CaseContext context{c, subject, nullptr};
-  const bool held = runs[0].damage.empty() && runs[1].damage.empty() && !compare_with_reference(context, results, 0) &&
-                    !compare_runs(context, results, 0, 1, {}, "differs");
-  share.reference += seconds(judging);
-  return held;
-}
-
 void work(Share& share, int job, double seconds) {
-  const Subject& subject = *clean_subject(kOperation, "cpu");
+  const Subject& subject = *clean_subject(kPeerOperation, "cpu");
   CounterStream draw(1, static_cast<std::uint64_t>(job));
   Arena arena;
   std::vector<HostTensors> inputs(1);
   const auto start = std::chrono::steady_clock::now();
   while (share.total < seconds) {
-    share.failed |= !check_once(arena, subject, peer_case(*subject.operation, draw), inputs, share);
+    share.failed |= !peer_check_holds(arena, subject, peer_case(*subject.operation, draw), inputs, share.times);
     ++share.checks;
     share.total = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
@@ -146,11 +95,11 @@ Share sum_of(const Share* shares, int jobs) {
     sum.rate += share.total > 0 ? static_cast<double>(share.checks) / share.total : 0;
     sum.checks += share.checks;
     sum.total += share.total;
-    sum.inputs += share.inputs;
+    sum.times.inputs += share.times.inputs;
     sum.fill += share.fill;
     sum.kernel += share.kernel;
     sum.gather += share.gather;
-    sum.reference += share.reference;
+    sum.times.reference += share.times.reference;
     sum.peak_kib = std::max(sum.peak_kib, share.peak_kib);
     sum.failed |= share.failed;
   }
@@ -166,11 +115,11 @@ nlohmann::json json_of(const Share& sum, int jobs) {
           {"jobs", jobs},
           {"peak_kib_per_job", sum.peak_kib},
           {"percent",
-           {{"inputs", percent(sum.inputs)},
+           {{"inputs", percent(sum.times.inputs)},
             {"fill", percent(sum.fill)},
             {"kernel", percent(sum.kernel)},
             {"guards_and_gather", percent(sum.gather)},
-            {"reference_and_judge", percent(sum.reference)}}}};
+            {"reference_and_judge", percent(sum.times.reference)}}}};
 }
 
 std::string text_of(const Share& sum, int jobs) {
@@ -178,8 +127,8 @@ std::string text_of(const Share& sum, int jobs) {
   return fmt::format(
       "peer mix: {:.0f} checks/s with {} jobs ({} checks, {} MiB a job)\n"
       "time: inputs {:.0f}%, fill {:.0f}%, kernel {:.0f}%, guards and gather {:.0f}%, reference and judge {:.0f}%\n",
-      sum.rate, jobs, sum.checks, sum.peak_kib / 1024, percent(sum.inputs), percent(sum.fill), percent(sum.kernel),
-      percent(sum.gather), percent(sum.reference));
+      sum.rate, jobs, sum.checks, sum.peak_kib / 1024, percent(sum.times.inputs), percent(sum.fill),
+      percent(sum.kernel), percent(sum.gather), percent(sum.times.reference));
 }
 
 int bench(const Arguments& a) {

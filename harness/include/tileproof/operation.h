@@ -140,7 +140,7 @@ class Operation {
   virtual Algebra algebra() const { return {}; }
   // Names a set of output elements that depend on each other only: adjoint compares inner products per group, so
   // that one wrong element is not drowned. `element` is packed row-major in tensor `tensor` (in or out). Groups of
-  // an in tensor and an out tensor share one numbering. -1: no group.
+  // an in tensor and an out tensor share one numbering, dense from 0. -1: no group.
   // `output` says whether the tensor is meant as it goes in or as it comes out (in-place operations permute).
   virtual std::int64_t group(const Problem& problem, std::size_t tensor, std::int64_t element, bool output) const;
 
