@@ -23,11 +23,9 @@ using Groups = std::vector<Sums>;
 // sums themselves are in double: 2^-50 of the magnitudes covers up to a thousand terms.
 void add(const Problem& problem, std::size_t tensor, bool output, const HostTensor& result, const Bounded& bounds,
          const HostTensor& cotangent, double sign, Groups& groups) {
-  for (std::int64_t i = 0; i < std::ssize(bounds.bound); ++i) {
-    const std::int64_t number = problem.operation().group(problem, tensor, i, output);
-    if (number < 0) {
-      continue;
-    }
+  const Operation::GroupOf group_of = problem.operation().groups(problem, tensor, output);
+  for (std::int64_t i = 0; group_of && i < std::ssize(bounds.bound); ++i) {
+    const std::int64_t number = group_of(i);
     if (number >= std::ssize(groups)) {
       groups.resize(static_cast<std::size_t>(std::max(number + 1, 2 * std::ssize(groups))));
     }
