@@ -140,6 +140,8 @@ std::int64_t steady_ns() {
   return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
 }
 
+void note_progress() { note_stage(1); }
+
 Watched*& watched() {
   static Watched* place = nullptr;
   return place;

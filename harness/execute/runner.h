@@ -26,6 +26,8 @@ struct Watched {
 };
 // Where the runner notes that a launch begins and ends. Null: nowhere.
 Watched*& watched();
+// Notes that the work outside launches goes on: the stage begins anew.
+void note_progress();
 
 // Where time went since the process started, in seconds.
 struct StageTimes {

@@ -44,8 +44,8 @@ struct PoolCallbacks {
   std::function<bool()> stop;                       // in the supervisor; true kills what is still running after a grace
 };
 
-// Runs `jobs` workers until all are done. One that stays in one stage, a launch or the work between two, for longer
-// than the timeout is killed: large cases take long, hanging launches do not end. Throws EnvironmentError when
+// Runs `jobs` workers until all are done. One that stays in one launch, or in one step of the work between two, for
+// longer than the timeout is killed: large cases take long, hanging launches do not end. Throws EnvironmentError when
 // processes or memory cannot be had.
 void run_pool(int jobs, double timeout_seconds, const PoolCallbacks& callbacks);
 
