@@ -2,6 +2,7 @@
 
 #include <array>
 #include <chrono>
+#include <ctime>
 
 #include "memory/arena.h"
 
@@ -49,6 +50,13 @@ void fill(Arena& arena, const Problem& problem, const Tiling& tiling, const Memo
   }
 }
 
+void note_stage(std::uint32_t stage) {
+  if (Watched* place = watched()) {
+    place->since_ns = steady_ns();
+    place->stage = stage;
+  }
+}
+
 void launch(Arena& arena, const Subject& subject, const Problem& problem, const Tiling& tiling, RunResult& result) {
   std::vector<tileproof_tensor> tensors;
   for (const Placed& placed : arena.tensors()) {
@@ -77,13 +85,9 @@ void launch(Arena& arena, const Subject& subject, const Problem& problem, const 
   request.order_seed = tiling.order_seed;
   request.message = message.data();
   request.message_size = message.size();
-  if (launch_stage() != nullptr) {
-    *launch_stage() = 2;
-  }
+  note_stage(2);
   const std::int32_t status = subject.raw->launch(&request);
-  if (launch_stage() != nullptr) {
-    *launch_stage() = 1;
-  }
+  note_stage(1);
   result.status = status == TILEPROOF_LAUNCHED  ? RunResult::Status::ok
                   : status == TILEPROOF_REFUSED ? RunResult::Status::refused
                                                 : RunResult::Status::failed;
@@ -130,9 +134,17 @@ RunResult execute_run(Arena& arena, const Subject& subject, const Problem& probl
   return result;
 }
 
-std::atomic<std::uint32_t>*& launch_stage() {
-  static std::atomic<std::uint32_t>* stage = nullptr;
-  return stage;
+std::int64_t steady_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+}
+
+void note_progress() { note_stage(1); }
+
+Watched*& watched() {
+  static Watched* place = nullptr;
+  return place;
 }
 
 StageTimes& stage_times() {

@@ -17,8 +17,17 @@ class Arena;  // memory/arena.h
 RunResult execute_run(Arena& arena, const Subject& subject, const Problem& problem, const Tiling& tiling,
                       const Memory& memory, const HostTensors& inputs);
 
-// Where the runner notes that a launch is under way: set to 2 before it and back to 1 after it. Null: nowhere.
-std::atomic<std::uint32_t>*& launch_stage();
+std::int64_t steady_ns();
+
+// What this process is at, for a watchdog in another one.
+struct Watched {
+  std::atomic<std::uint32_t> stage{0};    // 0 idle, 1 working, 2 inside a launch
+  std::atomic<std::int64_t> since_ns{0};  // steady clock, when that began
+};
+// Where the runner notes that a launch begins and ends. Null: nowhere.
+Watched*& watched();
+// Notes that the work outside launches goes on: the stage begins anew.
+void note_progress();
 
 // Where time went since the process started, in seconds.
 struct StageTimes {

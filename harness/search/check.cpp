@@ -147,7 +147,7 @@ class Worker {
       : options_(options), work_(work), board_(board), slot_(slot), send_(send) {}
 
   void run(const Resume& resume) {
-    launch_stage() = &slot_.stage;
+    watched() = &slot_;
     run_units(resume.subject, resume.from, resume.to);
     for (std::size_t subject = resume.subject; subject < options_.subjects.size(); ++subject) {
       SharedSubject& shared = board_.subject(subject);
@@ -167,7 +167,7 @@ class Worker {
       slot_.subject = static_cast<std::uint32_t>(subject);
       slot_.unit = unit;
       slot_.claimed_to = to;
-      slot_.started_ns = steady_ns();
+      slot_.since_ns = steady_ns();
       slot_.stage = 1;
       run_unit(subject, unit);
       board_.raise_largest(largest_error_over_bound());  // now: the next unit may cost this process
@@ -271,11 +271,16 @@ class Ledger {
     const Case c = work_.at(subject, unit);
     if (is_smaller(finding, elements_of(c.problem), unit)) {
       finding.case_text = text(c);
+      const bool late = death.how == "timeout";
+      finding.message = late ? fmt::format("{} did not end within {:g} s and was killed",
+                                           death.inside_launch ? "the launch" : "the work between two launches",
+                                           options_.timeout_seconds)
+                             : fmt::format("the process that launched it died with {}", death.how);
       finding.evidence.clear();
-      finding.message = death.how == "timeout" ? "the launch did not end in time and was killed"
-                                               : fmt::format("the process that launched it died with {}", death.how);
       if (!death.inside_launch) {
-        finding.evidence = {"it died after a launch had returned: the kernel damaged memory outside its tensors"};
+        finding.evidence = {late
+                                ? "the kernel damaged memory outside its tensors, or the case needs a longer --timeout"
+                                : "it died after a launch had returned: the kernel damaged memory outside its tensors"};
       }
     }
   }

@@ -29,7 +29,7 @@ struct CheckOptions {
   std::optional<std::uint64_t> cases;  // generated cases per subject; without it, `seconds` is shared among subjects
   double seconds = 30;
   int jobs = 0;                                   // 0: one per core
-  double timeout_seconds = 10;                    // a case that takes longer hangs
+  double timeout_seconds = 10;                    // a launch that takes longer hangs
   std::vector<Case> corpus;                       // run first, on every subject of its operation
   bool stop_on_failure = false;                   // a subject is done at its first failure
   std::function<void(const Progress&)> progress;  // a few times a second; may be empty

@@ -178,6 +178,7 @@ std::vector<Judged> Engine::check(const Subject& subject, const Case& c,
   }
   impl_->inputs.resize(std::max(impl_->inputs.size(), plan.problems().size()));
   for (ProblemId id = 0; id < plan.problems().size(); ++id) {
+    note_progress();
     make_inputs(plan.problems()[id], impl_->inputs[id]);
   }
   impl_->runs.clear();
@@ -191,6 +192,7 @@ std::vector<Judged> Engine::check(const Subject& subject, const Case& c,
     if (properties[i]->judges_failed_launches()) {
       add_failed_runs(subject, plan, impl_->runs, expectations[i]);
     }
+    note_progress();
     judged.push_back(judge_one(*properties[i], context, expectations[i], results, impl_->runs));
   }
   return judged;

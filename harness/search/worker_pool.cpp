@@ -11,7 +11,6 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <ctime>
 #include <memory>
 #include <new>
 
@@ -200,7 +199,7 @@ bool replace_if_lost(Worker& worker, Slot& slot, const PoolCallbacks& callbacks,
 void kill_late(std::vector<Worker>& workers, SharedSlots& slots, double timeout_seconds, bool stopping) {
   const auto limit = static_cast<std::int64_t>(timeout_seconds * 1e9);
   for (std::size_t i = 0; i < workers.size(); ++i) {
-    const bool late = slots[i].stage != 0 && steady_ns() - slots[i].started_ns > limit;
+    const bool late = slots[i].stage != 0 && steady_ns() - slots[i].since_ns > limit;
     if (workers[i].pid > 0 && !workers[i].timed_out && (late || stopping)) {
       workers[i].timed_out = late;
       kill(workers[i].pid, SIGKILL);
@@ -209,12 +208,6 @@ void kill_late(std::vector<Worker>& workers, SharedSlots& slots, double timeout_
 }
 
 }  // namespace
-
-std::int64_t steady_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
-}
 
 void run_pool(int jobs, double timeout_seconds, const PoolCallbacks& callbacks) {
   const auto count = static_cast<std::size_t>(jobs);

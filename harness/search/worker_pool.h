@@ -11,15 +11,15 @@
 #include <string>
 #include <vector>
 
+#include "execute/runner.h"
+
 namespace tileproof {
 
 // What a worker has in flight; lives in shared memory.
-struct Slot {
-  std::atomic<std::uint32_t> stage{0};  // 0 idle, 1 working, 2 inside a launch
+struct Slot : Watched {
   std::atomic<std::uint32_t> subject{0};
   std::atomic<std::uint64_t> unit{0};        // in flight
   std::atomic<std::uint64_t> claimed_to{0};  // one past the last unit of the chunk it claimed
-  std::atomic<std::int64_t> started_ns{0};   // steady clock, of the unit in flight
 };
 
 // Where a fresh worker goes on after another died: the rest of its chunk.
@@ -44,10 +44,10 @@ struct PoolCallbacks {
   std::function<bool()> stop;                       // in the supervisor; true kills what is still running after a grace
 };
 
-// Runs `jobs` workers until all are done. Throws EnvironmentError when processes or memory cannot be had.
+// Runs `jobs` workers until all are done. One that stays in one launch, or in one step of the work between two, for
+// longer than the timeout is killed: large cases take long, hanging launches do not end. Throws EnvironmentError when
+// processes or memory cannot be had.
 void run_pool(int jobs, double timeout_seconds, const PoolCallbacks& callbacks);
-
-std::int64_t steady_ns();
 
 }  // namespace tileproof
 

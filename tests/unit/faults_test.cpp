@@ -1,5 +1,6 @@
 // Every shipped fault is found by the property that its patch names, and every clean kernel passes.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <set>
@@ -7,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "execute/runner.h"
+#include "generate/generator.h"
 #include "memory/arena.h"
 #include "memory/recipes.h"
 #include "search/check.h"
@@ -63,6 +65,32 @@ TEST_F(Faults, EveryCleanKernelHoldsWithPowerInEveryPropertyThatApplies) {
       EXPECT_TRUE(tally.power > 0 || tally.cases == 0) << subject->name << " " << report.properties[i]->name();
     }
   }
+}
+
+std::int32_t hangs(const tileproof_launch*) {
+  while (true) {
+    pause();
+  }
+}
+
+TEST_F(Faults, AHangIsAFindingThatNamesTheLaunchAndNothingElse) {
+  const Subject& honest = *find_subject("cpu/mla_rope_q_fwd");
+  tileproof_subject raw = *honest.raw;
+  raw.launch = hangs;
+  Subject hanging = honest;
+  hanging.raw = &raw;
+  CheckOptions options;
+  options.subjects = {&hanging};
+  options.properties = matching_properties({"launch_valid"});
+  options.corpus = {generate_case(honest, 1, 0)};
+  options.cases = 0;
+  options.timeout_seconds = 1;
+  const CheckReport report = run_check(options);
+  ASSERT_EQ(report.subjects[0].findings.size(), 1U);
+  const Finding& finding = report.subjects[0].findings[0];
+  EXPECT_EQ(finding.signature, "launch_valid//launch/timeout");
+  EXPECT_EQ(finding.message, "the launch did not end within 1 s and was killed");
+  EXPECT_TRUE(finding.evidence.empty());
 }
 
 TEST_F(Faults, ACaseThatCouldNotHaveFailedIsHeldWithoutPower) {
