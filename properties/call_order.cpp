@@ -1,34 +1,71 @@
-// A kernel that keeps something between launches shows when another problem runs in between.
+// A kernel that keeps something between launches shows when another problem runs in between: one with other data, which
+// a cache by address does not notice, and one of another shape, which a cache by shape does.
 #include "plans.h"
 
 namespace tileproof {
 
 namespace {
 
+Problem other_data(const Problem& problem) {
+  Problem other = problem;
+  Value data = other.value("data");
+  data.second = data.second == 0 ? 1 : data.second - 1;
+  other.set("data", data);
+  return other;
+}
+
+// The problem with one size a step smaller; none where every size is at its least.
+std::optional<Problem> other_shape(const CaseContext& context) {
+  const Problem& problem = context.the_case.problem;
+  for (const Parameter& parameter : problem.operation().parameters()) {
+    if (parameter.kind != ParameterKind::integer || !parameter.required || !problem.applies(parameter)) {
+      continue;
+    }
+    const std::int64_t less = problem.integer(parameter.key) - parameter.multiple_of;
+    Problem other = other_data(problem);
+    other.set(parameter.key, less);
+    if (less >= std::max<std::int64_t>(1, parameter.min) && !other.operation().invalid(other) &&
+        !outside_limits(context.subject, other)) {
+      return other;
+    }
+  }
+  return std::nullopt;
+}
+
 class CallOrder : public Property {
  public:
   std::string_view name() const override { return "call_order"; }
   std::string_view holds_when() const override {
-    return "the result is the same before and after another problem, and a second time from fresh memory";
+    return "two problems give the same in either order, and the same one again from fresh memory";
   }
 
   Expectation plan(const CaseContext& context, Plan& plan) const override {
-    Problem other = context.the_case.problem;
-    Value data = other.value("data");
-    data.second = data.second == 0 ? 1 : data.second - 1;
-    other.set("data", data);
-    Expectation expectation{.applies = true,
-                            .power = has_elements(context.the_case.problem),
-                            .reason = {},
-                            .runs = {base_run(context, plan)}};
-    plan.run({&context.subject, plan.problem(other), context.the_case.tilings.back(), {}, {}});
+    const Tiling& tiling = context.the_case.tilings.back();
+    const RunId first = base_run(context, plan);
+    plan.run({&context.subject, plan.problem(other_data(context.the_case.problem)), tiling, {}, {}});
+    Expectation expectation{
+        .applies = true, .power = has_elements(context.the_case.problem), .reason = {}, .runs = {first}};
+    const std::optional<Problem> shape = other_shape(context);
+    const ProblemId other = shape ? plan.problem(*shape) : 0;
+    const RunId before = shape ? plan.run({&context.subject, other, tiling, {}, {}}) : first;
     expectation.runs.push_back(base_run_in(context, plan, Memory{.repeat = 2}));
+    if (shape) {
+      expectation.runs.push_back(before);
+      expectation.runs.push_back(plan.run({&context.subject, other, tiling, Memory{.repeat = 2}, {}}));
+    }
     return expectation;
   }
 
   std::optional<Failure> judge(const CaseContext& context, const Expectation& expectation,
                                const Results& results) const override {
-    return same_as_first(context, expectation, results);
+    for (std::size_t i = 0; i + 1 < expectation.runs.size(); i += 2) {
+      auto failure = compare_runs(context, results, expectation.runs[i], expectation.runs[i + 1], {}, "differs");
+      if (failure) {
+        failure->evidence.push_back("the problem: " + text(results.problem_of(expectation.runs[i])));
+        return failure;
+      }
+    }
+    return std::nullopt;
   }
 };
 

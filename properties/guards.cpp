@@ -38,11 +38,12 @@ class Guards : public Property {
       failure.where = damage.front().where;
       failure.kind = "overrun";
       failure.message = damage.front().text;
-      failure.evidence.push_back("tiling: " + text(*context.subject.operation, results.request(id).tiling));
+      failure.evidence.push_back("run: " + describe(*context.subject.operation, results.request(id)));
       return failure;
     }
     return std::nullopt;
   }
+  bool judges_every_run() const override { return true; }
 };
 
 }  // namespace

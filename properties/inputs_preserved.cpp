@@ -27,12 +27,13 @@ class InputsPreserved : public Property {
         failure.where = "input";
         failure.kind = "changed";
         failure.message = element_name(input.shape, change.element) + " was an input and has changed";
-        failure.evidence.push_back("tiling: " + text(*context.subject.operation, results.request(id).tiling));
+        failure.evidence.push_back("run: " + describe(*context.subject.operation, results.request(id)));
         return failure;
       }
     }
     return std::nullopt;
   }
+  bool judges_every_run() const override { return true; }
 };
 
 }  // namespace

@@ -178,12 +178,16 @@ class Collector : public ReferenceSink {
   std::vector<std::int64_t> widths_;
 };
 
-// Which arithmetic leaves no choice of bits.
-bool must_be_bitwise(const Problem& problem, const tileproof_arithmetic& arithmetic, bool reordered) {
+// Whether the arithmetic leaves the bits of an output tensor no choice. `reordered`: its heads were permuted, which
+// changes the order of whatever is summed over them.
+bool must_be_bitwise(const Problem& problem, const tileproof_arithmetic& arithmetic, std::size_t tensor,
+                     bool reordered) {
   if (problem.choice("data") == "exact") {
     return true;
   }
-  return !reordered && arithmetic.contraction_free == 0 && arithmetic.order_free == 0;
+  const Operation::Choices shows = problem.operation().choices(problem, arithmetic, tensor);
+  return !(arithmetic.contraction_free != 0 && shows.contraction) &&
+         !((arithmetic.order_free != 0 || reordered) && shows.order);
 }
 
 // Maps a packed element of `a` to the packed element of `b` it corresponds to; -1: to none.
@@ -346,7 +350,6 @@ std::optional<Failure> compare_runs(const CaseContext& context, const Results& r
                                     const Correspondence& correspondence, std::string_view kind) {
   const Problem& problem = results.problem_of(a);
   const bool reordered = !correspondence.index.empty() && correspondence.axis == AxisKind::head;
-  const bool bitwise = must_be_bitwise(problem, context.subject.raw->arithmetic, false);
   std::vector<Bounded> va;
   std::vector<Bounded> vb;
   for (std::size_t tensor = 0; tensor < results.run(a).outputs.size(); ++tensor) {
@@ -355,9 +358,7 @@ std::optional<Failure> compare_runs(const CaseContext& context, const Results& r
     if (left.bytes.empty()) {
       continue;
     }
-    // Permuted heads are summed in another order: no promise of bits for a tensor without heads, unless data is exact.
-    const bool bits = bitwise && !(reordered && left.shape.axis(AxisKind::head) < 0 &&
-                                   !must_be_bitwise(problem, context.subject.raw->arithmetic, true));
+    const bool bits = must_be_bitwise(problem, context.subject.raw->arithmetic, tensor, reordered);
     if (!bits && va.empty()) {
       va = reference_values(results, a);
       vb = reference_values(results, b);

@@ -114,12 +114,20 @@ RunResult run_one(Arena& arena, const Plan& plan, const RunRequest& request, con
   return result;
 }
 
-// A launch that failed is judged whichever property asked for it.
-void add_failed_runs(const Subject& subject, const Plan& plan, const std::vector<RunResult>& runs,
-                     Expectation& expectation) {
+// Runs that other properties asked for count too: a failed launch is one, and damage is damage.
+void add_runs_of_others(const Property& property, const Subject& subject, const Plan& plan,
+                        const std::vector<RunResult>& runs, Expectation& expectation) {
   for (RunId id = 0; id < runs.size(); ++id) {
-    if (runs[id].status == RunResult::Status::failed && plan.runs()[id].subject == &subject) {
+    if (plan.runs()[id].subject != &subject) {
+      continue;
+    }
+    if (property.judges_failed_launches() && runs[id].status == RunResult::Status::failed) {
       expectation.applies = true;
+      expectation.runs.push_back(id);
+    }
+    const auto& own = expectation.runs;
+    if (property.judges_every_run() && expectation.applies && runs[id].status == RunResult::Status::ok &&
+        std::find(own.begin(), own.end(), id) == own.end()) {
       expectation.runs.push_back(id);
     }
   }
@@ -189,9 +197,7 @@ std::vector<Judged> Engine::check(const Subject& subject, const Case& c,
   const Results results(plan, impl_->inputs, impl_->runs);
   std::vector<Judged> judged;
   for (std::size_t i = 0; i < properties.size(); ++i) {
-    if (properties[i]->judges_failed_launches()) {
-      add_failed_runs(subject, plan, impl_->runs, expectations[i]);
-    }
+    add_runs_of_others(*properties[i], subject, plan, impl_->runs, expectations[i]);
     note_progress();
     judged.push_back(judge_one(*properties[i], context, expectations[i], results, impl_->runs));
   }

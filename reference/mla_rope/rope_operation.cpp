@@ -291,6 +291,19 @@ void RopeOperation::fill(const Problem& problem, const TensorShape& tensor, Host
   }
 }
 
+Operation::Choices RopeOperation::choices(const Problem& problem, const tileproof_arithmetic& declared,
+                                          std::size_t tensor) const {
+  // The only outputs without heads are sums over them.
+  const auto& axes = tensors_[tensor].axes;
+  const bool sums =
+      std::none_of(axes.begin(), axes.end(), [](const Axis& axis) { return axis.kind == AxisKind::head; });
+  // Two factors of at most 11 digits have a product of at most 22, which f32 holds; a sum over heads has more.
+  const bool exact_products = problem.choice("dtype") != "f32" && problem.choice("table_dtype") == "same" &&
+                              declared.products == TILEPROOF_PRECISION_F32 && problem.choice("data") != "special" &&
+                              (!sums || declared.sum_rounded_to_storage != 0);
+  return {.contraction = !exact_products, .order = sums};
+}
+
 bool RopeOperation::rotates(const Problem& problem) const {
   return rope_tokens(problem) > 0 && (problem.choice("tables") == "free" || table_rows(problem) > 1);
 }

@@ -32,6 +32,7 @@ class RopeOperation : public Operation {
   std::optional<std::string> invalid(const Problem& problem) const override;
   std::vector<std::pair<const char*, std::int64_t>> scalars(const Problem& problem) const override;
   void fill(const Problem& problem, const TensorShape& tensor, HostTensor& out) const override;
+  Choices choices(const Problem& problem, const tileproof_arithmetic& declared, std::size_t tensor) const override;
   Algebra algebra() const override { return algebra_; }
   bool rotates(const Problem& problem) const override;
   std::vector<Part> parts(const Problem& problem) const override;

@@ -54,6 +54,12 @@ TEST_F(Faults, EveryFaultIsFoundByThePropertyItsPatchNames) {
   EXPECT_EQ(faults, 19) << "a fault that is gone is a fault that nobody looks for";
 }
 
+// No pure output, and no inverse of a sum over heads.
+const std::set<std::pair<std::string_view, std::string_view>> kNeverApply = {
+    {"outputs_written", "cpu/mla_rope_q_fwd"},
+    {"outputs_written", "cpu/mla_rope_q_bwd"},
+    {"round_trip", "cpu/mla_rope_kv_split_bwd"}};
+
 TEST_F(Faults, EveryCleanKernelHoldsWithPowerInEveryPropertyThatApplies) {
   for (const Subject* subject : matching_subjects({})) {
     const CheckReport report = check_cases(*subject, 400);
@@ -62,7 +68,8 @@ TEST_F(Faults, EveryCleanKernelHoldsWithPowerInEveryPropertyThatApplies) {
     }
     for (std::size_t i = 0; i < report.properties.size(); ++i) {
       const Tally& tally = report.subjects[0].tallies[i];
-      EXPECT_TRUE(tally.power > 0 || tally.cases == 0) << subject->name << " " << report.properties[i]->name();
+      const std::pair<std::string_view, std::string_view> pair{report.properties[i]->name(), subject->name};
+      EXPECT_EQ(tally.power > 0, kNeverApply.count(pair) == 0) << pair.first << " " << pair.second;
     }
   }
 }

@@ -76,6 +76,15 @@ std::int32_t sees_block_h(const tileproof_launch* launch) {
     }
   });
 }
+std::int32_t sees_block_h_in_sixteen_bits(const tileproof_launch* launch) {
+  return after_clean(launch, [](const tileproof_launch& l) {
+    const tileproof_tensor& q = l.tensors[0];
+    const std::int64_t last = q.shape[2] - 1;
+    if (tiling_value(l, "block_h") == 4) {
+      static_cast<std::uint16_t*>(q.data)[last * q.strides[2]] ^= 1U;
+    }
+  });
+}
 std::int32_t sees_num_warps(const tileproof_launch* launch) {
   return after_clean(launch, [](const tileproof_launch& l) {
     if (tiling_value(l, "num_warps") > 1) {
@@ -152,6 +161,25 @@ std::int32_t remembers_the_last_problem(const tileproof_launch* launch) {
     }
   });
 }
+// Caches by shape: the tables of the first problem of a shape serve for all that have as many heads.
+std::int32_t remembers_a_shape(const tileproof_launch* launch) {
+  static std::int64_t last = 0;
+  const std::int64_t now = launch->tensors[0].shape[1];
+  const bool other = last != 0 && last != now;
+  last = now;
+  return after_clean(launch, [other](const tileproof_launch& l) {
+    if (other) {
+      flip_last_bit(rotated(l, 0));
+    }
+  });
+}
+std::int32_t writes_behind_when_shifted(const tileproof_launch* launch) {
+  return after_clean(launch, [](const tileproof_launch& l) {
+    if (reinterpret_cast<std::uintptr_t>(l.tensors[0].data) % 16 != 0) {
+      data(l)[-1] = 1;
+    }
+  });
+}
 std::int32_t fails_with_a_shifted_base(const tileproof_launch* launch) {
   if (reinterpret_cast<std::uintptr_t>(launch->tensors[0].data) % 16 != 0) {
     std::strncpy(launch->message, "misaligned address", launch->message_size);
@@ -177,9 +205,11 @@ constexpr const char* kConcat =
     "mla_rope_concat_fwd dtype=f32 layout=thd seqlens=3,2 head_num=6 nope_dim=8 emb_dim=8 data=normal:5 | block_h=6 "
     "num_warps=1 ; block_h=4 num_warps=1 ; block_h=3 num_warps=1";
 
-std::set<std::string> failed_properties(const Saboteur& saboteur, const std::string& recipe, bool pins_contraction) {
+std::set<std::string> failed_properties(const Saboteur& saboteur, const std::string& recipe, bool pins_contraction,
+                                        const std::string& dtype = "f32") {
   std::string line = std::string_view(saboteur.operation) == "mla_rope_q_fwd" ? kQ : kConcat;
   line.replace(line.find("normal"), std::string("normal").size(), recipe);
+  line.replace(line.find("f32"), 3, dtype);
   const Case c = parse_case(line);
   const Subject& honest = *clean_subject(saboteur.operation, "cpu");
   tileproof_subject raw = *honest.raw;
@@ -241,6 +271,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Saboteur{"stride_invariance", "mla_rope_q_fwd", sees_stride, {}},
                       Saboteur{"alignment_invariance", "mla_rope_q_fwd", sees_alignment, {"stride_invariance"}},
                       Saboteur{"call_order", "mla_rope_q_fwd", remembers_the_last_problem, {"packing_invariance"}},
+                      Saboteur{"call_order", "mla_rope_q_fwd", remembers_a_shape, {}},
+                      Saboteur{"guards", "mla_rope_q_fwd", writes_behind_when_shifted, {}},
                       Saboteur{"launch_valid", "mla_rope_q_fwd", fails_with_a_shifted_base, {}}));
 
 // A kernel whose compiler may contract as it likes owes the same bits only where the data leaves no choice.
@@ -249,6 +281,16 @@ TEST(FreeContraction, MayShowWithinTheBoundButNotOnExactData) {
   EXPECT_EQ(failed_properties(rounds_otherwise, "normal", true).count("block_invariance"), 1U);
   EXPECT_EQ(failed_properties(rounds_otherwise, "normal", false).count("block_invariance"), 0U);
   EXPECT_EQ(failed_properties(rounds_otherwise, "exact", false).count("block_invariance"), 1U);
+}
+
+// Products of 16-bit factors are exact in f32: contraction has nothing to round otherwise.
+TEST(FreeContraction, CannotShowInSixteenBitsUnlessTheTablesAreWider) {
+  const Saboteur rounds_otherwise{"block_invariance", "mla_rope_q_fwd", sees_block_h_in_sixteen_bits, {}};
+  for (const std::string dtype : {"bf16", "f16"}) {
+    const std::string wide = dtype + " table_dtype=f32";
+    EXPECT_EQ(failed_properties(rounds_otherwise, "normal", false, dtype).count("block_invariance"), 1U) << dtype;
+    EXPECT_EQ(failed_properties(rounds_otherwise, "normal", false, wide).count("block_invariance"), 0U) << dtype;
+  }
 }
 
 std::int32_t refuses(const tileproof_launch* launch) {

@@ -138,6 +138,14 @@ class Operation {
   virtual void reference(const Problem& problem, const tileproof_arithmetic& arithmetic, const HostTensors& inputs,
                          ReferenceSink& sink) const = 0;
 
+  // Whether contraction, or the order of a sum, could show in the bits of an output tensor at all, under the declared
+  // arithmetic: products that are exact leave contraction no choice, and where nothing is summed there is no order.
+  struct Choices {
+    bool contraction = true;
+    bool order = true;
+  };
+  virtual Choices choices(const Problem&, const tileproof_arithmetic&, std::size_t /*tensor*/) const { return {}; }
+
   virtual Algebra algebra() const { return {}; }
   // Names a set of output elements that depend on each other only: adjoint compares inner products per group, so
   // that one wrong element is not drowned. `element` is packed row-major in tensor `tensor` (in or out). Groups of

@@ -140,6 +140,8 @@ class Property {
                                        const Results& results) const = 0;
   // Whether judge() wants to see runs whose launch failed; otherwise such a case is not judged by this property.
   virtual bool judges_failed_launches() const { return false; }
+  // Whether judge() wants to see every run of the subject that ended, whichever property asked for it.
+  virtual bool judges_every_run() const { return false; }
 };
 
 }  // namespace tileproof
