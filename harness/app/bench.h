@@ -8,7 +8,8 @@ namespace tileproof {
 
 struct BenchArguments {
   std::string json;
-  int jobs = 2;
+  std::string device = "cpu";
+  int jobs = 0;  // processes, on a GPU threads; 0: 2, on a GPU two per core
   double seconds = 5;
 };
 

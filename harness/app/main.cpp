@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/bench.h"
+#include "execute/device.h"
 #include "operations.h"
 #include "record/record.h"
 #include "search/check.h"
@@ -71,10 +72,7 @@ void add_check_options(CLI::App& app, CheckArguments& a) {
 }
 
 std::vector<const Subject*> chosen_subjects(const CheckArguments& a) {
-  if (a.device == "cuda") {
-    throw EnvironmentError("device 'cuda' given, but this build runs kernels on the cpu only; use --device cpu");
-  }
-  std::vector<const Subject*> chosen = matching_subjects(a.subjects);
+  std::vector<const Subject*> chosen = subjects_on(a.device, a.subjects);
   if (chosen.empty()) {
     throw InputError(
         fmt::format("no subject matches '{}', expected a name or glob such as '{}' (tileproof list subjects)",
@@ -294,11 +292,15 @@ int doctor() {
                   sysconf(_SC_NPROCESSORS_ONLN)));
   say(fmt::format("compiler   {}\n", __VERSION__));
 #ifdef TILEPROOF_TOOLKIT
-  say("cuda build every kernel was compiled by nvcc too: " TILEPROOF_TOOLKIT "\n");
+  say("cuda build every kernel was compiled by nvcc of toolkit " TILEPROOF_TOOLKIT " too\n");
 #else
   say("cuda build no CUDA toolkit when this was built: kernels were compiled for the cpu only\n");
 #endif
-  say("cuda run   not usable: this build has no cuda device\n");
+  const CudaReport& cuda = cuda_report();
+  say(fmt::format("cuda run   {}\n", cuda.usable() ? "usable" : "not usable: " + cuda.reason));
+  for (const std::string& line : cuda.lines) {
+    say(fmt::format("           {}\n", line));
+  }
   say(fmt::format("subjects   {} clean, {} faults\n", matching_subjects({}).size(),
                   subjects().size() - matching_subjects({}).size()));
   return 0;
@@ -326,7 +328,10 @@ int run(int argc, char** argv) {
   list_command->add_flag("--json", as_json, "as JSON");
   CLI::App* bench_command = app.add_subcommand("bench", "checks per second on the peer mix, and where the time goes");
   bench_command->add_option("--json", bench_arguments.json, "write a JSON file ('-': to standard output)");
-  bench_command->add_option("--jobs", bench_arguments.jobs, "worker processes (default 2)")->check(CLI::Range(1, 1024));
+  bench_command->add_option("--device", bench_arguments.device, "cpu (default) or cuda")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  bench_command->add_option("--jobs", bench_arguments.jobs, "worker processes (default 2); cuda: threads (2 a core)")
+      ->check(CLI::Range(1, 1024));
   bench_command->add_option("--seconds", bench_arguments.seconds, "how long (default 5)")
       ->check(CLI::Range(0.1, 3600.0));
   app.add_subcommand("doctor", "what this machine can run, and why not the rest");

@@ -153,24 +153,30 @@ void Arena::prepare(const std::vector<Layout>& layouts, GuardFill guard, std::in
   }
 }
 
-void Arena::place_dense(const std::vector<Layout>& layouts, std::int64_t overrun_rows) {
-  placed_.clear();
-  std::size_t at = 0;
+Placement place(const std::vector<Layout>& layouts, std::int64_t overrun_rows) {
+  Placement result;
   for (const Layout& layout : layouts) {
     Placed placed;
     placed.layout = layout;
     const std::size_t guard = guard_bytes(layout, overrun_rows);
     const std::size_t shift = bytes_of(layout, layout.shift);
-    placed.at = round_up(at + guard, kAlign) + shift;
-    placed.before = placed.at - at;
+    placed.at = round_up(result.bytes + guard, kAlign) + shift;
+    placed.before = placed.at - result.bytes;
     placed.after = guard;
-    placed_.push_back(placed);
-    at = placed.layout.sparse ? at : placed.at + bytes_of(layout, layout.extent) + guard;
-    if (at > kLargestDense) {
+    result.bytes = layout.sparse ? result.bytes : placed.at + bytes_of(layout, layout.extent) + guard;
+    result.tensors.push_back(std::move(placed));
+    if (result.bytes > kLargestDense) {
       throw EnvironmentError(
           fmt::format("a run needs more than {} bytes of memory; use smaller shapes or sparse=", kLargestDense));
     }
   }
+  return result;
+}
+
+void Arena::place_dense(const std::vector<Layout>& layouts, std::int64_t overrun_rows) {
+  Placement placement = place(layouts, overrun_rows);
+  placed_ = std::move(placement.tensors);
+  const std::size_t at = placement.bytes;
   if (at > capacity_) {
     if (buffer_ != nullptr) {
       munmap(buffer_, capacity_);
@@ -267,9 +273,11 @@ std::int64_t Arena::first_difference(const Placed& placed, const std::byte* pack
   return found;
 }
 
-std::vector<GuardDamage> Arena::damage(GuardFill guard) const {
+std::vector<GuardDamage> Arena::damage(GuardFill guard) const { return guard_damage(placed_, guard); }
+
+std::vector<GuardDamage> guard_damage(const std::vector<Placed>& tensors, GuardFill guard) {
   std::vector<GuardDamage> result;
-  for (const Placed& placed : placed_) {
+  for (const Placed& placed : tensors) {
     GuardDamage damage;
     damage.tensor = placed.layout.shape.index;
     const auto inspect = [&](std::int64_t at, std::int64_t count) {

@@ -15,7 +15,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "execute/runner.h"
+#include "execute/device.h"
 #include "generate/generator.h"
 #include "search/results.h"
 #include "search/worker_pool.h"
@@ -133,7 +133,12 @@ class Worker {
  public:
   Worker(const CheckOptions& options, const Work& work, Board& board, Slot& slot,
          const std::function<void(const std::string&)>& send)
-      : options_(options), work_(work), board_(board), slot_(slot), send_(send) {}
+      : options_(options),
+        work_(work),
+        board_(board),
+        slot_(slot),
+        send_(send),
+        engine_(make_executor(options.subjects.front()->raw->device)) {}
 
   void run(const Resume& resume) {
     launch_stage() = &slot_.stage;
@@ -170,7 +175,7 @@ class Worker {
     std::vector<Judged> judged;
     const std::uint64_t launches = engine_.launches();
     try {
-      judged = engine_.check(*options_.subjects[subject], c, options_.properties);
+      judged = engine_.check(*options_.subjects[subject], {&c, 1}, options_.properties).front();
     } catch (const EnvironmentError& error) {
       judged.assign(options_.properties.size(), Judged{Verdict::refused, false, error.what(), std::nullopt});
     } catch (const HarnessError& error) {

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "execute/device.h"
 #include "execute/runner.h"
 #include "memory/arena.h"
 #include "memory/recipes.h"
@@ -38,7 +39,8 @@ std::vector<std::string> failed_properties(const CheckReport& report) {
 
 TEST_F(Faults, EveryFaultIsFoundByThePropertyItsPatchNames) {
   int faults = 0;
-  for (const Subject& subject : subjects()) {
+  for (const Subject* entry : subjects_on("cpu", {"*"})) {
+    const Subject& subject = *entry;
     if (!subject.fault) {
       continue;
     }
@@ -53,7 +55,7 @@ TEST_F(Faults, EveryFaultIsFoundByThePropertyItsPatchNames) {
 }
 
 TEST_F(Faults, EveryCleanKernelHoldsWithPowerInEveryPropertyThatApplies) {
-  for (const Subject* subject : matching_subjects({})) {
+  for (const Subject* subject : subjects_on("cpu", {})) {
     const CheckReport report = check_cases(*subject, 400);
     for (const Finding& finding : report.subjects[0].findings) {
       ADD_FAILURE() << finding.signature << "\n" << finding.message << "\n" << finding.case_text;
@@ -147,7 +149,7 @@ TEST_F(Faults, CleanKernelsHoldOnTheCorpus) {
   for (const char* name : {"models.cases", "regressions.cases"}) {
     const std::vector<Case> cases = read_cases(name);
     EXPECT_GT(cases.size(), 10U);
-    for (const Subject* subject : matching_subjects({})) {
+    for (const Subject* subject : subjects_on("cpu", {})) {
       const CheckReport report = check_cases(*subject, 0, cases);
       EXPECT_GT(report.subjects[0].cases, 0U) << subject->name;
       for (const Finding& finding : report.subjects[0].findings) {
@@ -164,7 +166,8 @@ TEST_F(Faults, HeadMaskRegressionFailsOnEveryPatchedKernel) {
     if (c.problem.integer("head_num") != 12) {
       continue;
     }
-    for (const Subject& subject : subjects()) {
+    for (const Subject* entry : subjects_on("cpu", {"*"})) {
+      const Subject& subject = *entry;
       if (subject.operation == &c.problem.operation() && subject.name.find("@head_mask_") != std::string::npos) {
         ++runs;
         EXPECT_FALSE(failed_properties(check_cases(subject, 0, {c})).empty()) << subject.name << "\n" << text(c);

@@ -1,0 +1,62 @@
+// What the CUDA runtime says of this machine, and the way in to the executor.
+#include <cuda_runtime.h>
+
+#include <fmt/format.h>
+
+#include "execute/cuda/device_executor.h"
+#include "execute/device.h"
+
+namespace tileproof::cuda {
+
+namespace {
+
+std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
+
+std::string describe(int ordinal) {
+  cudaDeviceProp properties{};
+  const cudaError_t error = cudaGetDeviceProperties(&properties, ordinal);
+  if (error != cudaSuccess) {
+    return fmt::format("GPU {}: {} ({})", ordinal, cudaGetErrorName(error), cudaGetErrorString(error));
+  }
+  return fmt::format("GPU {}: {}, compute capability {}.{}, {} MiB, {} multiprocessors", ordinal, properties.name,
+                     properties.major, properties.minor, properties.totalGlobalMem >> 20,
+                     properties.multiProcessorCount);
+}
+
+}  // namespace
+
+CudaReport look() {
+  CudaReport report;
+  int driver = 0;
+  int runtime = 0;
+  cudaError_t error = cudaDriverGetVersion(&driver);
+  error = error == cudaSuccess ? cudaRuntimeGetVersion(&runtime) : error;
+  report.lines.push_back(fmt::format("driver: {}; runtime linked into this binary: {}",
+                                     driver == 0 ? "none" : "CUDA " + version_text(driver),
+                                     "CUDA " + version_text(CUDART_VERSION)));
+  error = error == cudaSuccess ? cudaGetDeviceCount(&report.gpus) : error;
+  if (error != cudaSuccess || report.gpus == 0) {
+    report.gpus = 0;
+    report.reason = error == cudaSuccess ? "the CUDA driver sees no GPU"
+                    : driver == 0        ? "there is no CUDA driver (libcuda.so.1) on this machine"
+                                         : fmt::format("{} ({})", cudaGetErrorName(error), cudaGetErrorString(error));
+    return report;
+  }
+  for (int i = 0; i < report.gpus; ++i) {
+    report.lines.push_back(describe(i));
+  }
+  error = cudaFree(nullptr);  // makes a context
+  if (error != cudaSuccess) {
+    report.reason = fmt::format("{} ({})", cudaGetErrorName(error), cudaGetErrorString(error));
+  }
+  return report;
+}
+
+std::unique_ptr<Executor> make_executor(int ordinal) {
+  // Waiting threads leave their core to the others, which have references to compute.
+  TILEPROOF_CUDA(cudaSetDevice(ordinal));
+  TILEPROOF_CUDA(cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync));
+  return std::make_unique<DeviceExecutor>(ordinal);
+}
+
+}  // namespace tileproof::cuda
