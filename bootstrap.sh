@@ -110,7 +110,7 @@ case $command in
     exec "$root/build/release/tileproof" check "$@"
     ;;
   test)
-    install_packages "${packages[@]}" clang-format-14
+    install_packages "${packages[@]}" clang-format-14 clang-tidy-14
     build release
     run_tests release "$@"
     ;;

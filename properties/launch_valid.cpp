@@ -20,16 +20,18 @@ class LaunchValid : public Property {
 
   std::optional<Failure> judge(const CaseContext& context, const Expectation& expectation,
                                const Results& results) const override {
-    const RunResult& run = results.run(expectation.runs.front());
-    if (run.status != RunResult::Status::failed) {
-      return std::nullopt;
+    for (const RunId id : expectation.runs) {
+      const RunResult& run = results.run(id);
+      if (run.status == RunResult::Status::failed) {
+        Failure failure;
+        failure.where = "launch";
+        failure.kind = "error";
+        failure.message = run.message;
+        failure.evidence.push_back(describe(*context.subject.operation, results.request(id)));
+        return failure;
+      }
     }
-    Failure failure;
-    failure.where = "launch";
-    failure.kind = "error";
-    failure.message = run.message;
-    failure.evidence.push_back("tiling: " + text(*context.subject.operation, context.the_case.tilings.front()));
-    return failure;
+    return std::nullopt;
   }
   bool judges_failed_launches() const override { return true; }
 };

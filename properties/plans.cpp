@@ -42,37 +42,34 @@ bool some_partial_block(const CaseContext& context) {
                      [&](const Tiling& tiling) { return has_partial_block(context.the_case.problem, tiling); });
 }
 
-namespace {
-
-std::string describe(const Operation& operation, const RunRequest& request, const RunRequest& base) {
+std::string describe(const Operation& operation, const RunRequest& request) {
+  const Memory& memory = request.memory;
   std::string result = text(operation, request.tiling);
-  if (request.memory.strides != base.memory.strides) {
+  if (memory.strides != Strides::as_case) {
     constexpr std::string_view names[] = {"", "contiguous", "padded", "sliced", "materialised"};
-    result += fmt::format(", {} strides", names[static_cast<int>(request.memory.strides)]);
+    result += fmt::format(", {} strides", names[static_cast<int>(memory.strides)]);
   }
-  if (request.memory.guard != base.memory.guard) {
+  if (memory.guard != GuardFill::finite) {
     result += ", NaN in the guards";
   }
-  if (request.memory.prefill != base.memory.prefill) {
+  if (memory.prefill != GuardFill::finite) {
     result += ", NaN in the outputs before";
   }
-  if (request.memory.extra_shift != 0) {
-    result += fmt::format(", base shifted by {} elements", request.memory.extra_shift);
+  if (memory.extra_shift != 0) {
+    result += fmt::format(", base shifted by {} elements", memory.extra_shift);
   }
-  return request.memory.repeat == 0 ? result : result + ", once more";
+  return memory.repeat == 0 ? result : result + ", once more";
 }
-
-}  // namespace
 
 std::optional<Failure> same_as_first(const CaseContext& context, const Expectation& expectation,
                                      const Results& results) {
-  const RunRequest& base = results.request(expectation.runs.front());
   for (std::size_t i = 1; i < expectation.runs.size(); ++i) {
     const RunId id = expectation.runs[i];
     if (auto failure = compare_runs(context, results, expectation.runs.front(), id, {}, "differs")) {
       const Operation& operation = *context.subject.operation;
-      failure->evidence.push_back(fmt::format("one run:   {}", text(operation, base.tiling)));
-      failure->evidence.push_back(fmt::format("the other: {}", describe(operation, results.request(id), base)));
+      failure->evidence.push_back(
+          fmt::format("one run:   {}", describe(operation, results.request(expectation.runs.front()))));
+      failure->evidence.push_back(fmt::format("the other: {}", describe(operation, results.request(id))));
       return failure;
     }
   }

@@ -19,6 +19,9 @@ bool has_elements(const Problem& problem);
 bool has_partial_block(const Problem& problem, const Tiling& tiling);
 bool some_partial_block(const CaseContext& context);
 
+// The tiling of a run and, in words, what else is not as usual: "block_h=5, NaN in the guards".
+std::string describe(const Operation& operation, const RunRequest& request);
+
 // Compares every later run with the first; the first failure, its message led by what the run was.
 std::optional<Failure> same_as_first(const CaseContext& context, const Expectation& expectation,
                                      const Results& results);

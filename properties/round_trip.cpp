@@ -70,74 +70,113 @@ Slack slack_of(const Results& results, RunId forward, const std::vector<Bounded>
   return slack;
 }
 
+// One way back: who undoes the operation, on which problem, and which of its tensors hold what mine held.
+struct Way {
+  const Subject* subject = nullptr;
+  Problem problem;
+  std::vector<std::pair<std::size_t, std::size_t>> tensors;  // mine, its own
+};
+
+std::vector<Way> ways_back(const CaseContext& context, const Problem& rotation) {
+  const Operation& mine = rotation.operation();
+  std::vector<Way> ways;
+  if (context.adjoint != nullptr && !sums_outputs(mine)) {
+    const Operation& other = *context.adjoint->operation;
+    Way way{context.adjoint, rotation.under(other), {}};
+    for (const auto& [own, partner] : mine.algebra().adjoint_tensors) {
+      way.tensors.emplace_back(mine.tensor_index(own), other.tensor_index(partner));
+    }
+    ways.push_back(std::move(way));
+  }
+  if (const auto undone = mine.undone_by(rotation)) {
+    Way way{&context.subject, *undone, {}};
+    for (std::size_t tensor = 0; tensor < mine.tensors().size(); ++tensor) {
+      if (mine.tensors()[tensor].role == Role::inout) {
+        way.tensors.emplace_back(tensor, tensor);
+      }
+    }
+    ways.push_back(std::move(way));
+  }
+  std::erase_if(ways, [](const Way& way) { return outside_limits(*way.subject, way.problem).has_value(); });
+  return ways;
+}
+
 class RoundTrip : public Property {
  public:
   std::string_view name() const override { return "round_trip"; }
   std::string_view holds_when() const override {
-    return "the adjoint after the operation gives back the input, where the tables are a rotation";
+    return "its adjoint, or itself turned the other way, gives back the input where the tables are a rotation";
   }
 
   Expectation plan(const CaseContext& context, Plan& plan) const override {
     const Problem& problem = context.the_case.problem;
     const std::string& recipe = problem.choice("data");
-    if (context.adjoint == nullptr || recipe == "special" || recipe == "index") {
-      return Expectation::no("needs the adjoint's subject and data of ordinary size");
+    if (recipe == "special" || recipe == "index") {
+      return Expectation::no("needs data of ordinary size");
     }
     const auto rotation = problem.operation().invertible(problem);
     if (!rotation || problem.choice("broadcast") != "none") {
       return Expectation::no("the problem has no tables that are a rotation");
     }
-    const Operation& other = *context.adjoint->operation;
-    if (sums_outputs(problem.operation())) {
-      return Expectation::no("the operation sums over heads, which has no inverse");
+    const std::vector<Way> ways = ways_back(context, *rotation);
+    if (ways.empty()) {
+      return Expectation::no(
+          "nothing undoes the operation: it sums over heads, or no subject of its adjoint takes this");
     }
-    const Problem back = rotation->under(other);
-    if (outside_limits(*context.adjoint, back)) {
-      return Expectation::no("the adjoint's subject does not take this problem");
-    }
-    const ProblemId there = plan.problem(*rotation);
-    const RunId forward = plan.run({&context.subject, there, context.the_case.tilings.front(), {}, {}});
-    RunRequest request{context.adjoint, plan.problem(back), context.the_case.tilings.back(), {}, {}};
-    for (const auto& [own, partner] : problem.operation().algebra().adjoint_tensors) {
-      const std::size_t a = problem.operation().tensor_index(own);
-      const std::size_t b = other.tensor_index(partner);
-      if (problem.operation().tensors()[a].role != Role::in && problem.operation().shape(*rotation, a)) {
-        request.gathers.push_back({b, true, forward, a, AxisKind::token, {}});
+    const RunId forward =
+        plan.run({&context.subject, plan.problem(*rotation), context.the_case.tilings.front(), {}, {}});
+    Expectation expectation{.applies = true, .power = has_elements(problem), .reason = {}, .runs = {forward}};
+    for (const Way& way : ways) {
+      RunRequest request{way.subject, plan.problem(way.problem), context.the_case.tilings.back(), {}, {}};
+      for (const auto& [own, its] : way.tensors) {
+        if (problem.operation().tensors()[own].role != Role::in && problem.operation().shape(*rotation, own)) {
+          request.gathers.push_back({its, true, forward, own, AxisKind::token, {}});
+        }
       }
+      expectation.runs.push_back(plan.run(std::move(request)));
     }
-    return {.applies = true, .power = has_elements(problem), .reason = {}, .runs = {forward, plan.run(request)}};
+    return expectation;
   }
 
   std::optional<Failure> judge(const CaseContext& context, const Expectation& expectation,
                                const Results& results) const override {
-    const Operation& mine = *context.subject.operation;
-    const Operation& other = *context.adjoint->operation;
-    const auto [forward, back] = std::pair(expectation.runs[0], expectation.runs[1]);
-    // Of the way back on what really came out (bound 2), and on the same moved by the bound of the way there (bound 1).
-    const auto there = reference_values(results, forward);
-    const auto again = reference_values(results, back);
-    for (const auto& [own, partner] : mine.algebra().adjoint_tensors) {
-      const std::size_t a = mine.tensor_index(own);
-      const std::size_t b = other.tensor_index(partner);
-      const HostTensor& wanted = results.inputs(forward)[a];
-      const HostTensor& actual = results.outputs(back)[b];
-      if (mine.tensors()[a].role == Role::out || wanted.bytes.empty() || sums_heads(mine, a)) {
-        continue;
-      }
-      const Slack slack = slack_of(results, forward, there);
-      for (std::int64_t i = 0; i < wanted.shape.elements(); ++i) {
-        const double own_bound = std::max(0.0, again[b].bound[static_cast<std::size_t>(i)]);
-        const bool copied = again[b].bound[static_cast<std::size_t>(i)] < 0;
-        const double bound = copied || slack.exact ? 0.0 : own_bound + slack.of_value;
-        if (!(std::abs(actual.at(i) - wanted.at(i)) <= bound)) {
-          Failure failure;
-          failure.tensor = wanted.shape.spec->name;
-          failure.where = copied ? "copied" : "computed";
-          failure.kind = "not_restored";
-          failure.message = fmt::format("{} is {:.9g} after the round trip, was {:.9g}, expected within {:.3g}",
-                                        element_name(wanted.shape, i), actual.at(i), wanted.at(i), bound);
+    const RunId forward = expectation.runs.front();
+    const std::vector<Way> ways = ways_back(context, results.problem_of(forward));
+    const Slack slack = slack_of(results, forward, reference_values(results, forward));
+    for (std::size_t i = 0; i < ways.size(); ++i) {
+      const RunId back = expectation.runs[i + 1];
+      const std::vector<Bounded> bounds = reference_values(results, back);
+      for (const auto& [own, its] : ways[i].tensors) {
+        const HostTensor& wanted = results.inputs(forward)[own];
+        if (context.subject.operation->tensors()[own].role == Role::out || wanted.bytes.empty() ||
+            sums_heads(*context.subject.operation, own)) {
+          continue;
+        }
+        if (auto failure = missed(wanted, results.outputs(back)[its], bounds[its], slack)) {
+          failure->evidence.push_back("undone by " + ways[i].subject->name + ": " + text(ways[i].problem));
           return failure;
         }
+      }
+    }
+    return std::nullopt;
+  }
+
+ private:
+  // `bounds`: of the way back, on what really came out of the way there.
+  static std::optional<Failure> missed(const HostTensor& wanted, const HostTensor& actual, const Bounded& bounds,
+                                       const Slack& slack) {
+    for (std::int64_t i = 0; i < wanted.shape.elements(); ++i) {
+      const double own_bound = bounds.bound[static_cast<std::size_t>(i)];
+      const bool copied = own_bound < 0;
+      const double bound = copied || slack.exact ? 0.0 : own_bound + slack.of_value;
+      if (!(std::abs(actual.at(i) - wanted.at(i)) <= bound)) {
+        Failure failure;
+        failure.tensor = wanted.shape.spec->name;
+        failure.where = copied ? "copied" : "computed";
+        failure.kind = "not_restored";
+        failure.message = fmt::format("{} is {:.9g} after the round trip, was {:.9g}, expected within {:.3g}",
+                                      element_name(wanted.shape, i), actual.at(i), wanted.at(i), bound);
+        return failure;
       }
     }
     return std::nullopt;

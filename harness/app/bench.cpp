@@ -1,25 +1,30 @@
 // The peer mix: the shapes on which other harnesses were measured. A check is two launches under two block sizes, the
 // oracle on one of them, the guards of both (one pattern each), and block_invariance.
-#include "app/bench.h"
-
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
+#include <memory>
 #include <new>
 #include <thread>
 
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
+
+#include "app/arguments.h"
+#include "app/commands.h"
+#include "app/output.h"
 
 #include "execute/device.h"
 #include "memory/arena.h"
 #include "memory/counter_random.h"
-#include "record/record.h"
+#include "record/output_file.h"
 #include "search/engine.h"
 #include "search/results.h"
 
@@ -27,20 +32,26 @@ namespace tileproof {
 
 namespace {
 
+constexpr std::size_t kBatch = 64;  // checks per synchronisation, on a GPU
 constexpr char kOperation[] = "mla_rope_q_fwd";
 constexpr std::int64_t kHeads[] = {1, 2, 3, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128};
 constexpr std::int64_t kEmb[] = {16, 32, 64};
 constexpr std::int64_t kNope[] = {16, 32, 64, 128};
 
-constexpr std::size_t kBatch = 64;  // checks per synchronisation, on a GPU
-
 struct Share {
   std::uint64_t checks = 0;
-  std::uint64_t launches = 0;
-  double total = 0;
+  double rate = 0;   // checks per second
+  double total = 0;  // seconds
   StageTimes times;
   long peak_kib = 0;
   bool failed = false;
+};
+
+// What every lane is told.
+struct Mix {
+  std::string device;
+  int jobs = 1;
+  double seconds = 0;
 };
 
 Case peer_case(const Operation& operation, CounterStream& draw) {
@@ -92,13 +103,13 @@ class PeerCheck : public Property {
 };
 
 // One lane: a process of its own on the cpu, a thread beside others on a GPU.
-void work(Share& share, int lane, const BenchArguments& arguments, int ordinal) {
-  const Subject& subject = *clean_subject(kOperation, arguments.device);
+void work(Share& share, int lane, const Mix& mix, int ordinal) {
+  const Subject& subject = *clean_subject(kOperation, mix.device);
   const PeerCheck peer_check;
   const std::vector<const Property*> properties{&peer_check};
-  const std::size_t batch = arguments.device == "cuda" ? kBatch : 1;
+  const std::size_t batch = mix.device == "cuda" ? kBatch : 1;
   CounterStream draw(1, static_cast<std::uint64_t>(lane));
-  Engine engine(make_executor(arguments.device, ordinal));
+  Engine engine(make_executor(mix.device, ordinal));
   std::vector<Case> cases;
   const auto one_batch = [&] {
     cases.clear();
@@ -112,12 +123,11 @@ void work(Share& share, int lane, const BenchArguments& arguments, int ordinal) 
   one_batch();  // memory, and on a GPU modules, are had at first use
   stage_times() = {};
   const auto start = std::chrono::steady_clock::now();
-  while (share.total < arguments.seconds) {
+  while (share.total < mix.seconds) {
     one_batch();
     share.checks += batch;
     share.total = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
-  share.launches = 2 * share.checks;
   share.times = stage_times();
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -125,16 +135,16 @@ void work(Share& share, int lane, const BenchArguments& arguments, int ordinal) 
 }
 
 // All lanes of one process.
-void work_lanes(Share* shares, int first, int count, const BenchArguments& arguments, int ordinal) {
+void work_lanes(Share* shares, int first, int count, const Mix& mix, int ordinal) {
   if (count == 1) {
-    work(shares[first], first, arguments, ordinal);
+    work(shares[first], first, mix, ordinal);
     return;
   }
   std::vector<std::thread> threads;
   for (int lane = first; lane < first + count; ++lane) {
-    threads.emplace_back([=, &arguments] {
+    threads.emplace_back([=, &mix] {
       try {
-        work(shares[lane], lane, arguments, ordinal);
+        work(shares[lane], lane, mix, ordinal);
       } catch (const std::exception& error) {
         std::fprintf(stderr, "tileproof: a lane of the bench failed: %s\n", error.what());
         _exit(3);
@@ -144,6 +154,36 @@ void work_lanes(Share* shares, int first, int count, const BenchArguments& argum
   for (std::thread& thread : threads) {
     thread.join();
   }
+}
+
+struct Arguments {
+  std::optional<std::string> json, jobs;
+  std::string device = "cpu", time = "5s";
+};
+
+// Forks the workers, waits for them and returns whether all of them ended well. On a GPU one process has all lanes.
+bool run_workers(Share* shares, const Mix& mix) {
+  std::fflush(nullptr);
+  const pid_t supervisor = getpid();
+  const int lanes = mix.device == "cuda" ? mix.jobs : 1;
+  for (int first = 0; first < mix.jobs; first += lanes) {
+    const pid_t pid = fork();
+    if (pid < 0) {
+      throw EnvironmentError("cannot start a worker process for the bench; use fewer --jobs");
+    }
+    if (pid == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (getppid() == supervisor) {
+        work_lanes(shares, first, lanes, mix, 0);
+      }
+      _exit(0);
+    }
+  }
+  bool ended = true;
+  for (int status = 0; wait(&status) > 0;) {
+    ended = ended && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  }
+  return ended;
 }
 
 void add(StageTimes& sum, const StageTimes& times) {
@@ -158,109 +198,121 @@ void add(StageTimes& sum, const StageTimes& times) {
   sum.gpu_copy += times.gpu_copy;
 }
 
-nlohmann::json shares_of(const Share& sum) {
-  const auto percent = [&sum](double part) { return 100 * part / sum.total; };
-  return {{"inputs", percent(sum.times.inputs)},
-          {"fill", percent(sum.times.fill)},
-          {"kernel", percent(sum.times.kernel)},
-          {"guards_and_gather", percent(sum.times.gather)},
-          {"reference_and_judge", percent(sum.times.reference)}};
-}
-
-nlohmann::json streams_of(const StageTimes& times, double wall) {
-  return {{"fill", times.gpu_fill / wall},
-          {"kernel", times.gpu_kernel / wall},
-          {"compare", times.gpu_compare / wall},
-          {"copy", times.gpu_copy / wall}};
-}
-
-std::string line_of(const nlohmann::json& values, const char* unit) {
-  std::vector<std::string> parts;
-  for (const auto& [name, value] : values.items()) {
-    parts.push_back(fmt::format("{} {:.1f}{}", name, value.get<double>(), unit));
+Share sum_of(const Share* shares, int jobs) {
+  Share sum;
+  for (int job = 0; job < jobs; ++job) {
+    const Share& share = shares[job];
+    sum.rate += share.total > 0 ? static_cast<double>(share.checks) / share.total : 0;
+    sum.checks += share.checks;
+    sum.total += share.total;
+    add(sum.times, share.times);
+    sum.peak_kib = std::max(sum.peak_kib, share.peak_kib);
+    sum.failed |= share.failed;
   }
-  return fmt::format("{}", fmt::join(parts, ", "));
+  return sum;
 }
 
-}  // namespace
+// A check is two launches. On a GPU, `streams_busy` says how many of the lanes' streams were at each kind of work at
+// once, on average: where the sum comes near the number of lanes, the GPU is what limits.
+nlohmann::json json_of(const Share& sum, const Mix& mix) {
+  const auto percent = [&sum](double part) { return 100 * part / sum.total; };
+  nlohmann::json root{{"schema", "tileproof.bench/1"},
+                      {"version", TILEPROOF_VERSION},
+                      {"device", mix.device},
+                      {"checks_per_second", sum.rate},
+                      {"launches_per_second", 2 * sum.rate},
+                      {"checks", sum.checks},
+                      {"jobs", mix.jobs},
+                      {"peak_kib_per_job", sum.peak_kib},
+                      {"percent",
+                       {{"inputs", percent(sum.times.inputs)},
+                        {"fill", percent(sum.times.fill)},
+                        {"kernel", percent(sum.times.kernel)},
+                        {"guards_and_gather", percent(sum.times.gather)},
+                        {"reference_and_judge", percent(sum.times.reference)}}}};
+  if (mix.device == "cuda") {
+    const double wall = sum.total / mix.jobs;
+    root["streams_busy"] = {{"fill", sum.times.gpu_fill / wall},
+                            {"kernel", sum.times.gpu_kernel / wall},
+                            {"compare", sum.times.gpu_compare / wall},
+                            {"copy", sum.times.gpu_copy / wall}};
+  }
+  return root;
+}
 
-int bench(const BenchArguments& arguments) {
-  const bool cuda = arguments.device == "cuda";
+std::string text_of(const nlohmann::json& root) {
+  const auto list = [&root](const char* key, std::string_view unit) {
+    std::vector<std::string> parts;
+    for (const auto& [name, value] : root[key].items()) {
+      parts.push_back(fmt::format("{} {:.1f}{}", name, value.get<double>(), unit));
+    }
+    return fmt::format("{}", fmt::join(parts, ", "));
+  };
+  std::string text =
+      fmt::format("peer mix on {}: {:.0f} checks/s, {:.0f} launches/s with {} jobs ({} checks, {} MiB a job)\n",
+                  root["device"].get<std::string>(), root["checks_per_second"].get<double>(),
+                  root["launches_per_second"].get<double>(), root["jobs"].get<int>(),
+                  root["checks"].get<std::uint64_t>(), root["peak_kib_per_job"].get<long>() / 1024);
+  text += fmt::format("time of a job: {}\n", list("percent", "%"));
+  if (root.contains("streams_busy")) {
+    text += fmt::format("streams busy on the GPU: {}\n", list("streams_busy", ""));
+  }
+  return text;
+}
+
+int bench(const Arguments& a) {
+  const bool cuda = a.device == "cuda";
   if (cuda && !cuda_report().usable()) {
     throw EnvironmentError("device 'cuda' cannot be used: " + cuda_report().reason);
   }
-  const int cores = static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
   // On a GPU half of the lanes wait for it while the others compute references.
-  const int jobs = arguments.jobs > 0 ? arguments.jobs : cuda ? 2 * cores : 2;
-  const int lanes = cuda ? jobs : 1;
-  const std::size_t size = sizeof(Share) * static_cast<std::size_t>(jobs);
+  const int fallback = cuda ? 2 * static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN))) : 2;
+  const Mix mix{a.device, a.jobs ? static_cast<int>(whole_number("--jobs", *a.jobs, 1, 1024)) : fallback,
+                duration("--time", a.time)};
+  const bool json_on_output = a.json == "-";
+  std::optional<OutputFile> file;
+  if (a.json && !json_on_output) {
+    file.emplace("--json", *a.json);
+  }
+  const std::size_t size = sizeof(Share) * static_cast<std::size_t>(mix.jobs);
   void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
     throw EnvironmentError("cannot map shared memory for the bench");
   }
-  auto* shares = new (memory) Share[static_cast<std::size_t>(jobs)];
-  std::fflush(nullptr);
-  for (int first = 0; first < jobs; first += lanes) {
-    const pid_t pid = fork();
-    if (pid < 0) {
-      throw EnvironmentError("cannot start a worker process for the bench");
-    }
-    if (pid == 0) {
-      try {
-        work_lanes(shares, first, lanes, arguments, 0);
-      } catch (const std::exception& error) {
-        std::fprintf(stderr, "tileproof: a worker of the bench failed: %s\n", error.what());
-        _exit(3);
-      }
-      _exit(0);
-    }
-  }
-  bool ended = true;
-  for (int status = 0; wait(&status) > 0;) {
-    ended = ended && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  }
-  Share sum;
-  double rate = 0;
-  for (int job = 0; job < jobs; ++job) {
-    const Share& share = shares[job];
-    rate += share.total > 0 ? static_cast<double>(share.checks) / share.total : 0;
-    sum.checks += share.checks;
-    sum.total += share.total;
-    sum.launches += share.launches;
-    add(sum.times, share.times);
-    sum.peak_kib = std::max(sum.peak_kib, share.peak_kib);
-    ended = ended && !share.failed;
-  }
+  auto* shares = new (memory) Share[static_cast<std::size_t>(mix.jobs)];
+  const bool ended = run_workers(shares, mix);
+  const Share sum = sum_of(shares, mix.jobs);
   munmap(memory, size);
-  if (!ended) {
+  if (!ended || sum.failed) {
     throw EnvironmentError("a check of the bench did not hold, or a worker died: its figures mean nothing");
   }
-  const double wall = sum.total / jobs;
-  nlohmann::json root{{"schema", "tileproof.bench/1"},
-                      {"device", arguments.device},
-                      {"checks_per_second", rate},
-                      {"launches_per_second", static_cast<double>(sum.launches) / wall},
-                      {"checks", sum.checks},
-                      {"jobs", jobs},
-                      {"peak_kib_per_job", sum.peak_kib},
-                      {"percent", shares_of(sum)}};
-  if (cuda) {
-    root["streams_busy"] = streams_of(sum.times, wall);
+  const nlohmann::json root = json_of(sum, mix);
+  const std::string document = root.dump(2) + "\n";
+  if (file) {
+    file->commit(document);
   }
-  if (arguments.json == "-") {
-    std::puts(root.dump(2).c_str());
-    return 0;
-  }
-  if (!arguments.json.empty()) {
-    OutputFile(arguments.json).commit(root.dump(2) + "\n");
-  }
-  fmt::print("peer mix on {}: {:.0f} checks/s, {:.0f} launches/s, with {} jobs ({} checks, {} MiB a job)\n",
-             arguments.device, rate, static_cast<double>(sum.launches) / wall, jobs, sum.checks, sum.peak_kib / 1024);
-  fmt::print("time of a job: {}\n", line_of(root["percent"], "%"));
-  if (cuda) {
-    fmt::print("streams busy on the GPU, on average: {}\n", line_of(root["streams_busy"], ""));
-  }
+  say(json_on_output ? document : text_of(root));
   return 0;
+}
+
+constexpr char kFooter[] =
+    "\nExample:\n"
+    "  tileproof bench --jobs 1 --time 10s --json bench.json\n"
+    "\nA check is two launches under two block sizes, the oracle on one of them, the guards of both, and\n"
+    "block_invariance. Figures hold for this machine and what else runs on it.";
+
+}  // namespace
+
+void add_bench(CLI::App& app, Command& chosen) {
+  auto a = std::make_shared<Arguments>();
+  CLI::App& command = *app.add_subcommand("bench", "checks per second on the peer mix, and where the time goes");
+  command.footer(kFooter);
+  command.add_option("--json", a->json, "write tileproof.bench/1; '-': to standard output, instead of the text")
+      ->type_name("FILE");
+  command.add_option("--device", a->device, "cpu or cuda; default cpu")->check(CLI::IsMember({"cpu", "cuda"}));
+  command.add_option("--jobs", a->jobs, "worker processes, default 2; cuda: threads, default 2 a core")->type_name("N");
+  command.add_option("--time,--seconds", a->time, "how long; default 5s")->type_name("TIME");
+  command.callback([a, &chosen] { chosen = [a] { return bench(*a); }; });
 }
 
 }  // namespace tileproof

@@ -16,23 +16,11 @@ std::string junit_text(const CheckReport& report);
 // "tileproof replay '...' --subject ...", quoted for a shell.
 std::string replay_line(const Finding& finding);
 
+// Whether no property judged a single case: that is no pass.
+bool judged_nothing(const CheckReport& report);
+
 // What became of a property on a subject: "held", "FAILED", "not tried", "refused", "does not apply".
 std::string verdict_word(const Tally& tally);
-
-// A file that is written whole or not at all. The constructor creates the temporary beside it and throws InputError
-// when that cannot be done, so that a check does not run for nothing.
-class OutputFile {
- public:
-  explicit OutputFile(std::string path);
-  ~OutputFile();
-  OutputFile(const OutputFile&) = delete;
-  OutputFile& operator=(const OutputFile&) = delete;
-  void commit(const std::string& text);  // throws EnvironmentError
-
- private:
-  std::string path_;
-  std::string temporary_;
-};
 
 }  // namespace tileproof
 

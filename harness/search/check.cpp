@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <csignal>
 #include <map>
 #include <memory>
 #include <new>
-#include <set>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -28,24 +28,35 @@ using nlohmann::json;
 
 constexpr std::uint64_t kChunk = 4;
 
-std::atomic<bool> interrupted{false};
+std::atomic<int> interrupted_by{0};
 
-void on_interrupt(int) { interrupted = true; }
+void on_interrupt(int signal) { interrupted_by = signal; }
 
+// What asks a process to end, ends the check instead, with what it has. Signals that the caller had ignored stay so.
 class InterruptScope {
  public:
   InterruptScope() {
-    interrupted = false;
-    struct sigaction action {};
-    action.sa_handler = on_interrupt;
-    sigaction(SIGINT, &action, &old_);
+    interrupted_by = 0;
+    for (std::size_t i = 0; i < old_.size(); ++i) {
+      sigaction(kSignals[i], nullptr, &old_[i]);
+      if (old_[i].sa_handler != SIG_IGN) {
+        struct sigaction action {};
+        action.sa_handler = on_interrupt;
+        sigaction(kSignals[i], &action, nullptr);
+      }
+    }
   }
-  ~InterruptScope() { sigaction(SIGINT, &old_, nullptr); }
+  ~InterruptScope() {
+    for (std::size_t i = 0; i < old_.size(); ++i) {
+      sigaction(kSignals[i], &old_[i], nullptr);
+    }
+  }
   InterruptScope(const InterruptScope&) = delete;
   InterruptScope& operator=(const InterruptScope&) = delete;
 
  private:
-  struct sigaction old_ {};
+  static constexpr std::array<int, 3> kSignals = {SIGINT, SIGTERM, SIGHUP};
+  std::array<struct sigaction, kSignals.size()> old_{};
 };
 
 struct SharedTally {
@@ -153,7 +164,6 @@ class Worker {
         run_units(subject, from, from + kChunk);
       }
     }
-    board_.raise_largest(largest_error_over_bound());
   }
 
  private:
@@ -165,9 +175,9 @@ class Worker {
       slot_.started_ns = steady_ns();
       slot_.stage = 1;
       run_unit(subject, unit);
+      board_.raise_largest(largest_error_over_bound());  // now: the next unit may cost this process
       slot_.stage = 0;
     }
-    board_.raise_largest(largest_error_over_bound());
   }
 
   void run_unit(std::size_t subject, std::uint64_t unit) {
@@ -205,7 +215,11 @@ class Worker {
     board_.subject(subject).done = options_.stop_on_failure;
     const std::string sign = signature(options_.properties[property]->name(), *judged.failure);
     json message{{"subject", subject}, {"property", property}, {"unit", unit}, {"signature", sign}};
-    if (sent_.emplace(subject, sign).second) {
+    const std::pair<std::int64_t, std::uint64_t> size{elements_of(c.problem), unit};
+    const auto [known, fresh] = told_.try_emplace({subject, sign}, size);
+    if (fresh || size < known->second) {
+      known->second = size;
+      message["elements"] = size.first;
       message["case"] = text(c);
       message["message"] = judged.failure->message;
       message["evidence"] = judged.failure->evidence;
@@ -219,10 +233,12 @@ class Worker {
   Slot& slot_;
   const std::function<void(const std::string&)>& send_;
   Engine engine_;
-  std::set<std::pair<std::size_t, std::string>> sent_;  // signatures whose evidence this worker has told
+  // Per subject and signature, elements and number of the smallest case whose evidence this worker has told.
+  std::map<std::pair<std::size_t, std::string>, std::pair<std::int64_t, std::uint64_t>> told_;
 };
 
-// Findings as they arrive, one per subject and signature; the lowest case number is the one shown.
+// Findings as they arrive, one per subject and signature. The case shown is the smallest, so that a person can follow
+// it; of equally small ones the first, so that it does not depend on which worker was faster.
 class Ledger {
  public:
   Ledger(const CheckOptions& options, const Work& work, Board& board) : options_(options), work_(work), board_(board) {}
@@ -232,9 +248,8 @@ class Ledger {
     const auto subject = parsed.at("subject").get<std::size_t>();
     const auto property = parsed.at("property").get<std::size_t>();
     const auto unit = parsed.at("unit").get<std::uint64_t>();
-    Finding& finding = count(subject, property, parsed.at("signature"));
-    if (parsed.contains("case") && (finding.case_text.empty() || unit < finding.first_case)) {
-      finding.first_case = unit;
+    Finding& finding = count(subject, property, unit, parsed.at("signature"));
+    if (parsed.contains("case") && is_smaller(finding, parsed.at("elements"), unit)) {
       finding.case_text = parsed.at("case");
       finding.message = parsed.at("message");
       finding.evidence = parsed.at("evidence").get<std::vector<std::string>>();
@@ -257,10 +272,11 @@ class Ledger {
     board_.subject(subject).done = options_.stop_on_failure;
     const std::string name = property < options_.properties.size() ? std::string(options_.properties[property]->name())
                                                                    : std::string("launch_valid");
-    Finding& finding = count(subject, property, fmt::format("{}//launch/{}", name, death.how));
-    if (finding.case_text.empty() || unit < finding.first_case) {
-      finding.first_case = unit;
-      finding.case_text = text(work_.at(subject, unit));
+    Finding& finding = count(subject, property, unit, fmt::format("{}//launch/{}", name, death.how));
+    const Case c = work_.at(subject, unit);
+    if (is_smaller(finding, elements_of(c.problem), unit)) {
+      finding.case_text = text(c);
+      finding.evidence.clear();
       finding.message = death.how == "timeout" ? "the launch did not end in time and was killed"
                                                : fmt::format("the process that launched it died with {}", death.how);
       if (!death.inside_launch) {
@@ -290,14 +306,26 @@ class Ledger {
   }
 
  private:
-  Finding& count(std::size_t subject, std::size_t property, const std::string& sign) {
+  Finding& count(std::size_t subject, std::size_t property, std::uint64_t unit, const std::string& sign) {
     auto& [index, finding] = findings_[{subject, sign}];
     index = property;
+    finding.first_case = finding.count == 0 ? unit : std::min(finding.first_case, unit);
     finding.subject = options_.subjects[subject]->name;
     finding.signature = sign;
     finding.property = sign.substr(0, sign.find('/'));
     ++finding.count;
     return finding;
+  }
+
+  // Whether this case replaces the one that the finding shows; notes its size when it does.
+  static bool is_smaller(Finding& finding, std::int64_t elements, std::uint64_t unit) {
+    const bool smaller =
+        finding.case_text.empty() || std::tie(elements, unit) < std::tie(finding.elements, finding.case_number);
+    if (smaller) {
+      finding.elements = elements;
+      finding.case_number = unit;
+    }
+    return smaller;
   }
 
   const CheckOptions& options_;
@@ -352,7 +380,7 @@ CheckReport run_check(const CheckOptions& options) {
   };
   callbacks.message = [&](const std::string& line) { ledger.message(line); };
   callbacks.death = [&](const Death& death) { ledger.death(death); };
-  callbacks.stop = [] { return interrupted.load(); };
+  callbacks.stop = [] { return interrupted_by != 0; };
   callbacks.tick = [&] {
     if (options.progress) {
       options.progress(progress_of(options, board, ledger.size(), elapsed()));
@@ -364,7 +392,7 @@ CheckReport run_check(const CheckOptions& options) {
   report.seconds = elapsed();
   report.jobs = jobs;
   report.properties = options.properties;
-  report.interrupted = interrupted;
+  report.interrupted_by = interrupted_by;
   report.largest_error_over_bound = board.largest();
   for (std::size_t i = 0; i < options.subjects.size(); ++i) {
     report.subjects.push_back(report_of(options, board, i, ledger));

@@ -48,11 +48,13 @@ struct Finding {
   std::string subject;
   std::string property;
   std::string signature;
-  std::string case_text;
+  std::string case_text;  // the smallest case that shows it
   std::string message;
   std::vector<std::string> evidence;
-  std::uint64_t count = 0;       // cases with this signature
-  std::uint64_t first_case = 0;  // number of the first such case; corpus cases come first
+  std::uint64_t count = 0;        // cases with this signature
+  std::uint64_t first_case = 0;   // number of the first such case; corpus cases come first
+  std::uint64_t case_number = 0;  // of case_text
+  std::int64_t elements = 0;      // of all tensors of case_text
 };
 
 struct SubjectReport {
@@ -70,10 +72,10 @@ struct CheckReport {
   std::vector<const Property*> properties;
   std::vector<SubjectReport> subjects;
   double largest_error_over_bound = 0;
-  bool interrupted = false;
+  int interrupted_by = 0;  // the signal that ended it early; 0: none
 };
 
-// Throws EnvironmentError and HarnessError. SIGINT ends it early with what was found so far.
+// Throws EnvironmentError and HarnessError. SIGINT, SIGTERM and SIGHUP end it early with what was found so far.
 CheckReport run_check(const CheckOptions& options);
 
 }  // namespace tileproof

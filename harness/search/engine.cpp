@@ -124,6 +124,17 @@ bool gather_inputs(const RunRequest& request, const std::vector<HostTensors>& in
   return true;
 }
 
+// A launch that failed is judged whichever property asked for it.
+void add_failed_runs(const Subject& subject, const Plan& plan, const std::vector<RunResult>& runs,
+                     Expectation& expectation) {
+  for (RunId id = 0; id < runs.size(); ++id) {
+    if (runs[id].status == RunResult::Status::failed && plan.runs()[id].subject == &subject) {
+      expectation.applies = true;
+      expectation.runs.push_back(id);
+    }
+  }
+}
+
 Judged judge_one(const Property& property, const CaseContext& context, const Expectation& expectation,
                  const Results& results, const std::vector<RunResult>& runs) {
   Judged judged;
@@ -211,6 +222,9 @@ std::vector<std::vector<Judged>> Engine::check(const Subject& subject, std::span
     const Results results(p.plan, *p.inputs, p.runs, executor_.get());
     std::vector<Judged>& judged = verdicts.emplace_back();
     for (std::size_t i = 0; i < properties.size(); ++i) {
+      if (properties[i]->judges_failed_launches()) {
+        add_failed_runs(subject, p.plan, p.runs, p.expectations[i]);
+      }
       judged.push_back(judge_one(*properties[i], p.context, p.expectations[i], results, p.runs));
     }
   }

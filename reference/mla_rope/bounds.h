@@ -53,7 +53,7 @@ struct Component {
 
 // value and bound of every component of the row; both are resized. See ReferenceSink::computed for what a bound of 0
 // or infinity says where values leave the range.
-void rotate_component(const RopeArithmetic& arithmetic, const Component& component, Values& value, Values& bound);
+void rotate_component(const RopeArithmetic& arithmetic, const Component& x, Values& value, Values& bound);
 
 // Bound of a sum of `count` terms whose absolute values sum to `magnitude`, rounded to storage when declared.
 void sum_bound(const RopeArithmetic& arithmetic, const Values& sum, const Values& magnitude, std::int64_t count,
@@ -63,7 +63,7 @@ bool representable(Dtype dtype, double value);
 
 // The first component of a row for which a product, their sum or the stored result is not representable, -1 when there
 // is none: then every order and every contraction gives the same value.
-std::int64_t first_inexact(const RopeArithmetic& arithmetic, const Component& component, const Values& value);
+std::int64_t first_inexact(const RopeArithmetic& arithmetic, const Component& x, const Values& value);
 
 // Whether a sum over heads is the same in any order: whole numbers, and no partial sum needs more digits than there
 // are.

@@ -49,6 +49,16 @@ class Q : public RopeOperation {
     }
   }
 
+  // The other way round, where pairs come out as they went in.
+  std::optional<Problem> undone_by(const Problem& problem) const override {
+    if (interleaved(problem, false) != interleaved(problem, true)) {
+      return std::nullopt;
+    }
+    Problem result = problem;
+    result.set("inverse", problem.flag("inverse") ? 0 : 1);
+    return result;
+  }
+
   std::int64_t group(const Problem& problem, std::size_t tensor, std::int64_t element, bool output) const override {
     if (tensor != 0) {
       return -1;

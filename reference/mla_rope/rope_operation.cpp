@@ -131,7 +131,7 @@ std::vector<std::int64_t> rope_positions(const Problem& problem) {
   return positions;
 }
 
-RopeOperation::RopeOperation(std::string name, std::string summary, std::vector<const char*> widths, Modes modes)
+RopeOperation::RopeOperation(std::string name, std::string summary, const std::vector<const char*>& widths, Modes modes)
     : name_(std::move(name)), summary_(std::move(summary)) {
   const auto sbhd = [](const Problem& problem) { return !is_thd(problem); };
   const auto thd = [](const Problem& problem) { return is_thd(problem); };

@@ -28,7 +28,7 @@ class RopeOperation : public Operation {
  public:
   std::string_view name() const override { return name_; }
   std::string_view summary() const override { return summary_; }
-  std::int64_t quantity(const Problem& problem, std::string_view name) const override;
+  std::int64_t quantity(const Problem& problem, std::string_view key) const override;
   std::optional<std::string> invalid(const Problem& problem) const override;
   std::vector<std::pair<const char*, std::int64_t>> scalars(const Problem& problem) const override;
   void fill(const Problem& problem, const TensorShape& tensor, HostTensor& out) const override;
@@ -45,7 +45,7 @@ class RopeOperation : public Operation {
     bool rope_first = false;
     bool position_ids = false;
   };
-  RopeOperation(std::string name, std::string summary, std::vector<const char*> widths, Modes modes);
+  RopeOperation(std::string name, std::string summary, const std::vector<const char*>& widths, Modes modes);
   void add_tensor(const char* name, Role role, std::vector<Axis> axes, bool broadcastable, bool strided_dim = false);
   void add_tables_and_positions();
 
@@ -75,7 +75,7 @@ class RopeRows {
   void prove_sum(std::size_t tensor, std::int64_t row, const Values& sum, const Values& magnitude, bool whole);
 
  private:
-  void prove(const Component& component, const Values& value);
+  void prove(const Component& x, const Values& value);
 
   const HostTensors& inputs_;
   ReferenceSink& sink_;

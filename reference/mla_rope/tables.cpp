@@ -19,7 +19,10 @@ class YarnRows {
  public:
   explicit YarnRows(std::int64_t width) {
     parameters_.kv_channels = width;
-    parameters_.scaling_factor = 40.0;  // of the DeepSeek models
+    // As DeepSeek-V3 has them: equal mscales cancel, so that every entry pair is a rotation and can be undone.
+    parameters_.scaling_factor = 40.0;
+    parameters_.mscale = 1.0;
+    parameters_.mscale_all_dim = 1.0;
     frequencies_ = yarn_frequencies(parameters_);
   }
 

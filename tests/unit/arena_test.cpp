@@ -120,7 +120,7 @@ TEST_F(ArenaTest, SparseTensorsPassTwoToThe31ElementsWithFewResidentPages) {
   const Placed& q = placed_named(arena, "q");
   EXPECT_GT(2 * q.layout.strides[0], std::int64_t{1} << 31);
   EXPECT_TRUE(arena.damage(GuardFill::nan).empty());
-  const std::int64_t past_first_row = 2 * 12 * 4;
+  const std::int64_t past_first_row = std::int64_t{2} * 12 * 4;
   q.base[past_first_row] ^= std::byte{1};
   ASSERT_EQ(arena.damage(GuardFill::nan).size(), 1U);
   EXPECT_EQ(arena.damage(GuardFill::nan)[0].first_byte, past_first_row);

@@ -253,7 +253,7 @@ TEST(ReferenceTest, TablesAreWhatTheirRecipeSays) {
   const std::string shape = " batch=1 head_num=1 nope_dim=0 emb_dim=16 inverse=0 remove_interleaving=0";
   const auto [free_cos, free_sin] = tables("seq=9" + shape + " data=normal:4");
   int different = 0;
-  for (std::int64_t i = 0; i < 9 * 16; ++i) {
+  for (std::int64_t i = 0; i < std::int64_t{9} * 16; ++i) {
     EXPECT_LE(std::abs(free_cos.at(i)), 1.5);
     different += i % 16 < 8 && free_cos.at(i) != free_cos.at(i + 8) ? 1 : 0;
   }
@@ -263,7 +263,7 @@ TEST(ReferenceTest, TablesAreWhatTheirRecipeSays) {
   EXPECT_TRUE(std::equal(shorter.bytes.begin(), shorter.bytes.end(), free_cos.bytes.begin()));
   for (const char* kind : {" tables=turns data=exact:4", " tables=yarn data=normal:4"}) {
     const auto [cos, sin] = tables("seq=9" + shape + kind);
-    for (std::int64_t i = 0; i < 9 * 16; ++i) {
+    for (std::int64_t i = 0; i < std::int64_t{9} * 16; ++i) {
       const double norm = cos.at(i) * cos.at(i) + sin.at(i) * sin.at(i);
       EXPECT_NEAR(norm / (cos.at(0) * cos.at(0) + sin.at(0) * sin.at(0)), 1, 1e-6) << kind;
       EXPECT_EQ(cos.at(i), cos.at(i % 16 < 8 ? i + 8 : i - 8)) << kind;

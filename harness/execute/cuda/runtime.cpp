@@ -16,9 +16,9 @@ std::string describe(int ordinal) {
   cudaDeviceProp properties{};
   const cudaError_t error = cudaGetDeviceProperties(&properties, ordinal);
   if (error != cudaSuccess) {
-    return fmt::format("GPU {}: {} ({})", ordinal, cudaGetErrorName(error), cudaGetErrorString(error));
+    return fmt::format("gpu {}    {} ({})", ordinal, cudaGetErrorName(error), cudaGetErrorString(error));
   }
-  return fmt::format("GPU {}: {}, compute capability {}.{}, {} MiB, {} multiprocessors", ordinal, properties.name,
+  return fmt::format("gpu {}    {}, compute capability {}.{}, {} MiB, {} multiprocessors", ordinal, properties.name,
                      properties.major, properties.minor, properties.totalGlobalMem >> 20,
                      properties.multiProcessorCount);
 }
@@ -31,7 +31,7 @@ CudaReport look() {
   int runtime = 0;
   cudaError_t error = cudaDriverGetVersion(&driver);
   error = error == cudaSuccess ? cudaRuntimeGetVersion(&runtime) : error;
-  report.lines.push_back(fmt::format("driver: {}; runtime linked into this binary: {}",
+  report.lines.push_back(fmt::format("driver   {}; {} is linked into this binary",
                                      driver == 0 ? "none" : "CUDA " + version_text(driver),
                                      "CUDA " + version_text(CUDART_VERSION)));
   error = error == cudaSuccess ? cudaGetDeviceCount(&report.gpus) : error;

@@ -116,10 +116,10 @@ class Operation {
   const std::vector<Parameter>& tiling_parameters() const { return tilings_; }
   const std::vector<TensorSpec>& tensors() const { return tensors_; }
   std::size_t parameter_index(std::string_view key) const;  // npos when there is none
-  std::size_t tensor_index(std::string_view name) const;    // npos when there is none
+  std::size_t tensor_index(std::string_view tensor) const;  // npos when there is none
 
   // A named length: any integer parameter, or a quantity the operation derives (token, max_seq, ...).
-  virtual std::int64_t quantity(const Problem& problem, std::string_view name) const;
+  virtual std::int64_t quantity(const Problem& problem, std::string_view key) const;
 
   // What single parameters cannot say (products of limits, cross conditions). Empty: fine.
   virtual std::optional<std::string> invalid(const Problem& problem) const = 0;
@@ -159,6 +159,8 @@ class Operation {
   virtual bool head_equivariant() const = 0;
   // Tables whose two halves agree, so that the adjoint undoes the rotation up to |c^2+s^2-1|.
   virtual std::optional<Problem> invertible(const Problem& problem) const = 0;
+  // The problem under which this same operation undoes itself on such tables, where there is one.
+  virtual std::optional<Problem> undone_by(const Problem&) const { return std::nullopt; }
 
  protected:
   std::vector<Parameter> parameters_;
