@@ -40,7 +40,7 @@ struct Worker {
   // Units one of which may have cost the worker before this one, which tries each alone; and how that one ended.
   std::vector<Range> suspects;
   std::string suspected_of;
-  std::uint64_t suspected = 0;  // how many there were
+  std::uint64_t suspected = 0;  // how many there were; 0: none are being tried
   Range first_suspect;
   bool culprit_found = false;
 };
@@ -223,35 +223,35 @@ void drop_tried(std::vector<Range>& suspects, std::uint32_t subject, std::uint64
   }
 }
 
-// All suspects were tried: when each ended well alone, what happened is told of the first.
+// When all suspects were tried and each ended well alone, what happened is told of the first.
 void settle_suspects(Worker& worker, const PoolCallbacks& callbacks) {
-  if (worker.suspects.empty() || worker.alone->stage != 3) {
+  if (worker.suspected == 0 || (!worker.suspects.empty() && worker.alone->stage != 3)) {
     return;
   }
   if (!worker.culprit_found) {
-    callbacks.death({worker.first_suspect.subject, worker.first_suspect.from, worker.suspected_of, true,
-                     worker.suspected});
+    callbacks.death(
+        {worker.first_suspect.subject, worker.first_suspect.from, worker.suspected_of, true, worker.suspected});
   }
   worker.suspects.clear();
+  worker.suspected = 0;
   worker.alone->stage = 0;
 }
 
 // Notes who is lost: a unit that was alone in flight, or suspects for the next worker.
 void account_for(Worker& worker, const std::string& how, const PoolCallbacks& callbacks) {
   Slot& alone = *worker.alone;
-  const bool device_lost = worker.alone->error[0] != '\0' || how.rfind("cuda", 0) == 0;
-  if (!worker.suspects.empty()) {
+  const bool device_lost = how.rfind("cuda", 0) == 0;
+  if (worker.suspected > 0) {
     const bool lost = alone.stage != 0;
-    const std::uint32_t subject = alone.subject;
-    const std::uint64_t unit = alone.unit;
     if (lost) {
-      callbacks.death({subject, unit, how, device_lost || alone.stage == 2, 1});
+      callbacks.death({alone.subject, alone.unit, how, device_lost || alone.stage == 2, 1});
       worker.culprit_found = true;
     }
-    if (lost || alone.batch_to > 0) {
-      drop_tried(worker.suspects, subject, unit + (lost ? 1 : 0));
+    if (alone.batch_to > 0) {
+      drop_tried(worker.suspects, alone.subject, alone.unit + (lost ? 1 : 0));
     }
-    alone.stage = worker.suspects.empty() ? 3 : 0;
+    alone.stage = 0;
+    alone.batch_to = 0;
     return;
   }
   std::vector<Range> in_flight;
@@ -274,6 +274,7 @@ void account_for(Worker& worker, const std::string& how, const PoolCallbacks& ca
     worker.suspected_of = how;
     worker.suspected = units;
     worker.culprit_found = false;
+    alone.stage = 0;
     alone.batch_to = 0;
   }
 }

@@ -46,15 +46,15 @@ struct Death {
 
 // A worker's own side of the pool.
 struct WorkerSide {
-  int number = 0;         // 0, 1, ... of all workers
-  std::span<Slot> lanes;  // each goes on with [unit, claimed_to) of its slot, then claims more
-  Slot* alone = nullptr;  // of the suspects
+  int number = 0;               // 0, 1, ... of all workers
+  std::span<Slot> lanes;        // each goes on with [unit, claimed_to) of its slot, then claims more
+  Slot* alone = nullptr;        // of the suspects
   std::vector<Range> suspects;  // before anything else, one unit at a time: one of them cost the worker before it
   std::function<void(const std::string&)> send;  // to the supervisor; any thread may call it
 };
 
 struct PoolCallbacks {
-  std::function<void(const WorkerSide&)> work;  // in the worker: does all work it can claim
+  std::function<void(const WorkerSide&)> work;      // in the worker: does all work it can claim
   std::function<void(const std::string&)> message;  // in the supervisor, whole messages only
   std::function<void(const Death&)> death;          // in the supervisor, once per lost unit
   std::function<void()> tick;                       // in the supervisor, a few times a second
