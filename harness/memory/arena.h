@@ -42,6 +42,10 @@ struct Placement {
 // so that a tile that runs over lands in a guard.
 Placement place(const std::vector<Layout>& layouts, std::int64_t overrun_rows);
 
+// Where a sparse tensor goes in a reservation that starts at canary position 0 and of which only `mapped` is to be
+// mapped, in pages of `page` bytes. Returns the size of the reservation.
+std::size_t place_sparse(Placed& placed, std::size_t page);
+
 // What changed in the guards around and inside tensors that lie in host memory.
 std::vector<GuardDamage> guard_damage(const std::vector<Placed>& tensors, GuardFill guard);
 
@@ -69,7 +73,7 @@ class Arena {
     std::size_t size = 0;
   };
   void place_dense(const std::vector<Layout>& layouts, std::int64_t overrun_rows);
-  void place_sparse(Placed& placed, GuardFill guard);
+  void map_sparse(Placed& placed, GuardFill guard);
   void release_sparse();
 
   std::vector<Placed> placed_;

@@ -16,11 +16,16 @@ namespace {
 
 std::vector<const Subject*> all_subjects() { return subjects_on("cpu", {"*"}); }
 
-std::vector<Case> dense_cases(const Subject& subject, std::uint64_t count) {
+// A wrapped offset faults, as it must: no process survives that fault on sparse cases.
+bool may_fault(const Subject& subject) { return subject.name.find("offset32") != std::string::npos; }
+
+// The last is sparse.
+std::vector<Case> some_cases(const Subject& subject, std::uint64_t count) {
   std::vector<Case> cases;
   for (std::uint64_t unit = 0; cases.size() < count; ++unit) {
     Case c = generate_case(subject, 5, unit);
-    if (c.problem.value("sparse").number == 0) {
+    const bool sparse = c.problem.value("sparse").number != 0;
+    if (sparse == (cases.size() + 1 == count && !may_fault(subject))) {
       cases.push_back(std::move(c));
     }
   }
@@ -39,7 +44,7 @@ TEST(DeviceExecutor, GivesWhatTheCpuGivesRunByRun) {
   std::size_t damaged = 0;
   std::size_t compared = 0;
   for (const Subject* subject : all_subjects()) {
-    const std::vector<Case> cases = dense_cases(*subject, 12);
+    const std::vector<Case> cases = some_cases(*subject, 12);
     std::vector<HostTensors> inputs(cases.size());
     std::vector<Memory> memories;
     for (std::size_t i = 0; i < cases.size(); ++i) {
@@ -118,7 +123,7 @@ TEST(DeviceExecutor, DigestsAreEqualWhereOutputsAre) {
 TEST(DeviceExecutor, BatchesAreJudgedAsCasesAloneAreOnTheCpu) {
   std::set<Verdict> seen;
   for (const Subject* subject : all_subjects()) {
-    const std::vector<Case> cases = dense_cases(*subject, 8);
+    const std::vector<Case> cases = some_cases(*subject, 8);
     Engine cpu(make_cpu_executor());
     Engine device(std::make_unique<fake_cuda::DeviceExecutor>(0));
     const auto batch = device.check(*subject, cases, all_properties());

@@ -1,8 +1,13 @@
 #include "execute/cuda/device_executor.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <utility>
+
+#include <fmt/format.h>
 
 #include "execute/launch_request.h"
 #include "memory/canary.h"
@@ -15,6 +20,7 @@ static_assert(kCanaryBytes == kCanaryPeriod);
 
 constexpr std::size_t kAlign = 256;
 constexpr std::size_t kBatchBytes = std::size_t{256} << 20;    // of runs and inputs, on the device
+constexpr std::size_t kSparseBytes = std::size_t{1} << 30;     // mapped for one run
 constexpr std::size_t kOutputBytes = std::size_t{2048} << 20;  // kept there until a judge asks
 
 std::size_t round_up(std::size_t value, std::size_t to) { return (value + to - 1) / to * to; }
@@ -22,6 +28,30 @@ std::size_t round_up(std::size_t value, std::size_t to) { return (value + to - 1
 std::size_t packed_bytes(const TensorShape& shape) {
   return static_cast<std::size_t>(shape.elements()) * size_of(shape.dtype);
 }
+
+// Host memory of which only the pages that are touched exist.
+class HostMirror {
+ public:
+  explicit HostMirror(std::size_t bytes) : bytes_(bytes) {
+    memory_ = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory_ == MAP_FAILED) {
+      throw EnvironmentError(fmt::format("cannot map {} bytes of address space for a sparse tensor", bytes));
+    }
+  }
+  ~HostMirror() {
+    if (memory_ != nullptr) {
+      munmap(memory_, bytes_);
+    }
+  }
+  HostMirror(HostMirror&& other) noexcept : memory_(std::exchange(other.memory_, nullptr)), bytes_(other.bytes_) {}
+  HostMirror(const HostMirror&) = delete;
+  HostMirror& operator=(const HostMirror&) = delete;
+  std::byte* memory() const { return static_cast<std::byte*>(memory_); }
+
+ private:
+  void* memory_ = nullptr;
+  std::size_t bytes_;
+};
 
 // The device's part of a tensor's walk; addresses come later.
 Walk walk_of(const Placed& placed, const Memory& memory) {
@@ -47,7 +77,7 @@ Walk walk_of(const Placed& placed, const Memory& memory) {
 
 }  // namespace
 
-DeviceExecutor::DeviceExecutor(int ordinal) : ordinal_(ordinal) {
+DeviceExecutor::DeviceExecutor(int ordinal) : ordinal_(ordinal), sparse_(ordinal) {
   TILEPROOF_CUDA(cudaSetDevice(ordinal));
   // Not ordered with the default stream: a subject that launches anywhere but where it is told to shows.
   TILEPROOF_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
@@ -99,6 +129,30 @@ void DeviceExecutor::execute(std::span<const RunOrder> orders) {
   }
 }
 
+// Reserves and maps the sparse tensors of a run. Returns how many bytes were mapped.
+std::size_t DeviceExecutor::place_sparse_tensors(Prepared& run) {
+  std::size_t mapped = 0;
+  for (Placed& placed : run.placement.tensors) {
+    if (!placed.layout.sparse) {
+      continue;
+    }
+    const std::size_t size = tileproof::place_sparse(placed, sparse_.page());
+    for (const auto& [from, to] : placed.mapped) {
+      mapped += static_cast<std::size_t>(to - from);
+    }
+    if (mapped > kSparseBytes) {
+      throw EnvironmentError(fmt::format("a sparse run maps more than {} MiB in pages of {} KiB; use fewer rows",
+                                         kSparseBytes >> 20, sparse_.page() >> 10));
+    }
+    placed.base = sparse_.reserve(size) + placed.at;
+    for (const auto& [from, to] : placed.mapped) {
+      sparse_.map(placed.base + from, static_cast<std::size_t>(to - from));
+    }
+    run.regions += placed.mapped.size();
+  }
+  return mapped;
+}
+
 // Places as many runs as fit together; at least one.
 std::size_t DeviceExecutor::choose_batch(std::span<const RunOrder> orders) {
   batch_.clear();
@@ -106,6 +160,7 @@ std::size_t DeviceExecutor::choose_batch(std::span<const RunOrder> orders) {
   input_order_.clear();
   input_bytes_ = 0;
   memory_.reset();
+  sparse_.release();
   std::size_t used = 0;
   for (const RunOrder& order : orders) {
     Placement placement = place(lay_out(*order.problem, *order.memory), overrun_rows(*order.tiling));
@@ -118,8 +173,9 @@ std::size_t DeviceExecutor::choose_batch(std::span<const RunOrder> orders) {
     run.order = &order;
     run.placement = std::move(placement);
     run.memory = memory_.take(size);
+    used += place_sparse_tensors(run);
     for (Placed& placed : run.placement.tensors) {
-      placed.base = run.memory + placed.at;
+      placed.base = placed.layout.sparse ? placed.base : run.memory + placed.at;
       const TensorShape& shape = placed.layout.shape;
       if (shape.spec->role != Role::in) {
         run.output_bytes += round_up(packed_bytes(shape), kAlign);
@@ -168,12 +224,14 @@ void DeviceExecutor::stage() {
   regions_.clear();
   walks_.clear();
   std::size_t most_walks = 0;
+  std::size_t regions = 0;
   for (const Prepared& run : batch_) {
     most_walks += run.placement.tensors.size();
+    regions += run.regions;
   }
   at_.verdicts = round_up(batch_.size() * sizeof(unsigned), kAlign);
   at_.regions = at_.verdicts + round_up(most_walks * sizeof(TensorVerdict), kAlign);
-  at_.walks = at_.regions + round_up(batch_.size() * sizeof(Region), kAlign);
+  at_.walks = at_.regions + round_up(regions * sizeof(Region), kAlign);
   at_.inputs = at_.walks + round_up(most_walks * sizeof(Walk), kAlign);
   at_.bytes = at_.inputs + input_bytes_;
   host_ = staging_.reserve(at_.bytes);
@@ -183,8 +241,7 @@ void DeviceExecutor::stage() {
   }
   for (std::size_t i = 0; i < batch_.size(); ++i) {
     Prepared& run = batch_[i];
-    regions_.push_back({run.memory, 0, static_cast<std::int64_t>(round_up(run.placement.bytes, kAlign)),
-                        static_cast<std::int32_t>(run.order->memory->guard), static_cast<std::int32_t>(i)});
+    add_regions(run, i);
     add_walks(run, taken_[first_ticket_ + i]);
   }
   std::memset(host_ + at_.damaged, 0, at_.verdicts - at_.damaged);
@@ -192,6 +249,17 @@ void DeviceExecutor::stage() {
                             TensorVerdict{0, kUnchanged});
   std::memcpy(host_ + at_.regions, regions_.data(), regions_.size() * sizeof(Region));
   std::memcpy(host_ + at_.walks, walks_.data(), walks_.size() * sizeof(Walk));
+}
+
+void DeviceExecutor::add_regions(const Prepared& run, std::size_t index) {
+  const auto fill = static_cast<std::int32_t>(run.order->memory->guard);
+  const auto number = static_cast<std::int32_t>(index);
+  regions_.push_back({run.memory, 0, static_cast<std::int64_t>(round_up(run.placement.bytes, kAlign)), fill, number});
+  for (const Placed& placed : run.placement.tensors) {
+    for (const auto& [from, to] : placed.mapped) {
+      regions_.push_back({placed.base + from, static_cast<std::int64_t>(placed.at) + from, to - from, fill, number});
+    }
+  }
 }
 
 void DeviceExecutor::add_walks(Prepared& run, Taken& taken) {
@@ -306,14 +374,26 @@ void DeviceExecutor::take_over_run(Prepared& run, std::size_t index) {
   }
 }
 
-// Looks closer at a run whose guards did not hold: rare, so its memory comes to the host.
+// Looks closer at a run whose guards did not hold: rare, so its memory comes to the host, sparse tensors as sparse.
 void DeviceExecutor::find_damage(Prepared& run) {
   std::vector<std::byte> copy(run.placement.bytes);
   TILEPROOF_CUDA(cudaMemcpyAsync(copy.data(), run.memory, copy.size(), cudaMemcpyDeviceToHost, stream_));
-  TILEPROOF_CUDA(cudaStreamSynchronize(stream_));
+  std::vector<HostMirror> mirrors;
+  mirrors.reserve(run.placement.tensors.size());
   for (Placed& placed : run.placement.tensors) {
-    placed.base = copy.data() + placed.at;
+    if (!placed.layout.sparse) {
+      placed.base = copy.data() + placed.at;
+      continue;
+    }
+    const auto reach = static_cast<std::size_t>(placed.mapped.back().second - placed.mapped.front().first);
+    std::byte* const here = mirrors.emplace_back(reach).memory() - placed.mapped.front().first;
+    for (const auto& [from, to] : placed.mapped) {
+      TILEPROOF_CUDA(cudaMemcpyAsync(here + from, placed.base + from, static_cast<std::size_t>(to - from),
+                                     cudaMemcpyDeviceToHost, stream_));
+    }
+    placed.base = here;
   }
+  TILEPROOF_CUDA(cudaStreamSynchronize(stream_));
   run.order->result->damage = guard_damage(run.placement.tensors, run.order->memory->guard);
 }
 

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "execute/cuda/address_space.h"
 #include "execute/cuda/checked.h"
 #include "execute/cuda/kernels.h"
 #include "execute/executor.h"
@@ -44,12 +45,15 @@ class DeviceExecutor : public Executor {
     std::size_t output_bytes = 0;
     std::size_t first_walk = 0;
     bool wanted = false;  // its outputs come back at once
+    std::size_t regions = 1;
   };
   // Offsets in staging: what comes back, then what only goes there.
   struct Staging {
     std::size_t damaged = 0, verdicts = 0, regions = 0, walks = 0, inputs = 0, bytes = 0;
   };
 
+  std::size_t place_sparse_tensors(Prepared& run);
+  void add_regions(const Prepared& run, std::size_t index);
   std::size_t choose_batch(std::span<const RunOrder> orders);
   void place_outputs();
   void stage();
@@ -66,8 +70,9 @@ class DeviceExecutor : public Executor {
   cudaStream_t stream_ = nullptr;
   cudaEvent_t marks_[kMarks] = {};
   std::byte* canary_ = nullptr;
-  DevicePool outputs_;  // kept until begin()
-  DevicePool memory_;   // of one batch
+  DevicePool outputs_;   // kept until begin()
+  DevicePool memory_;    // of one batch
+  AddressSpace sparse_;  // too
   PinnedBuffer staging_;
   PinnedBuffer downloads_;
   std::vector<Taken> taken_;  // by ticket
