@@ -38,10 +38,10 @@ double duration(std::string_view option, const std::string& text) {
 std::vector<const Subject*> choose_subjects(const std::string& device, const std::vector<std::string>& globs) {
   for (const std::string& glob : globs) {
     if (matching_subjects({glob}).empty()) {
-      throw InputError(
-          fmt::format("no subject matches '{}', expected a name or glob such as '{}' or '*{}' (tileproof "
-                      "list subjects; tileproof list faults)",
-                      glob, subjects().front().name, subjects().front().operation->name()));
+      throw InputError(fmt::format(
+          "no subject matches '{}', expected a name or glob such as '{}', '*{}' or, for known faults, '*@*' "
+          "(tileproof list subjects; tileproof list faults)",
+          glob, subjects().front().name, subjects().front().operation->name()));
     }
   }
   std::vector<const Subject*> chosen = subjects_on(device, globs);

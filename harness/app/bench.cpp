@@ -32,7 +32,6 @@ namespace tileproof {
 
 namespace {
 
-constexpr std::size_t kBatch = 64;  // checks per synchronisation, on a GPU
 constexpr char kOperation[] = "mla_rope_q_fwd";
 constexpr std::int64_t kHeads[] = {1, 2, 3, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128};
 constexpr std::int64_t kEmb[] = {16, 32, 64};
@@ -52,6 +51,7 @@ struct Mix {
   std::string device;
   int jobs = 1;
   double seconds = 0;
+  std::size_t batch = 1;  // checks per synchronisation
 };
 
 Case peer_case(const Operation& operation, CounterStream& draw) {
@@ -107,13 +107,12 @@ void work(Share& share, int lane, const Mix& mix, int ordinal) {
   const Subject& subject = *clean_subject(kOperation, mix.device);
   const PeerCheck peer_check;
   const std::vector<const Property*> properties{&peer_check};
-  const std::size_t batch = mix.device == "cuda" ? kBatch : 1;
   CounterStream draw(1, static_cast<std::uint64_t>(lane));
   Engine engine(make_executor(mix.device, ordinal));
   std::vector<Case> cases;
   const auto one_batch = [&] {
     cases.clear();
-    while (cases.size() < batch) {
+    while (cases.size() < mix.batch) {
       cases.push_back(peer_case(*subject.operation, draw));
     }
     for (const std::vector<Judged>& judged : engine.check(subject, cases, properties)) {
@@ -125,7 +124,7 @@ void work(Share& share, int lane, const Mix& mix, int ordinal) {
   const auto start = std::chrono::steady_clock::now();
   while (share.total < mix.seconds) {
     one_batch();
-    share.checks += batch;
+    share.checks += mix.batch;
     share.total = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
   share.times = stage_times();
@@ -158,7 +157,7 @@ void work_lanes(Share* shares, int first, int count, const Mix& mix, int ordinal
 
 struct Arguments {
   std::optional<std::string> json, jobs;
-  std::string device = "cpu", time = "5s";
+  std::string device = "cpu", time = "5s", batch = "64";
 };
 
 // Forks the workers, waits for them and returns whether all of them ended well. On a GPU one process has all lanes.
@@ -223,6 +222,7 @@ nlohmann::json json_of(const Share& sum, const Mix& mix) {
                       {"launches_per_second", 2 * sum.rate},
                       {"checks", sum.checks},
                       {"jobs", mix.jobs},
+                      {"batch", mix.batch},
                       {"peak_kib_per_job", sum.peak_kib},
                       {"percent",
                        {{"inputs", percent(sum.times.inputs)},
@@ -268,7 +268,7 @@ int bench(const Arguments& a) {
   // On a GPU half of the lanes wait for it while the others compute references.
   const int fallback = cuda ? 2 * static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN))) : 2;
   const Mix mix{a.device, a.jobs ? static_cast<int>(whole_number("--jobs", *a.jobs, 1, 1024)) : fallback,
-                duration("--time", a.time)};
+                duration("--time", a.time), cuda ? whole_number("--batch", a.batch, 1, 4096) : 1};
   const bool json_on_output = a.json == "-";
   std::optional<OutputFile> file;
   if (a.json && !json_on_output) {
@@ -311,6 +311,7 @@ void add_bench(CLI::App& app, Command& chosen) {
       ->type_name("FILE");
   command.add_option("--device", a->device, "cpu or cuda; default cpu")->check(CLI::IsMember({"cpu", "cuda"}));
   command.add_option("--jobs", a->jobs, "worker processes, default 2; cuda: threads, default 2 a core")->type_name("N");
+  command.add_option("--batch", a->batch, "cuda: checks per synchronisation of a thread; default 64")->type_name("N");
   command.add_option("--time,--seconds", a->time, "how long; default 5s")->type_name("TIME");
   command.callback([a, &chosen] { chosen = [a] { return bench(*a); }; });
 }

@@ -81,7 +81,9 @@ void add_check(CLI::App& app, Command& chosen) {
   auto a = std::make_shared<Arguments>();
   CLI::App& command = *app.add_subcommand("check", "run random cases of subjects against every property");
   command.footer(kFooter);
-  command.add_option("SUBJECT", a->subjects, "subjects to check, as globs (* and ?); default: every clean one");
+  command.add_option(
+      "SUBJECT", a->subjects,
+      "subjects to check, as globs (* and ?); default: every clean one; known faults need an '@', as in '*@*'");
   command.add_option("--device", a->device, "auto, cpu or cuda")->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   command.add_option("--time", a->time, "budget for generated cases, shared among subjects: 500ms, 30s, 5m, 8h")
       ->type_name("TIME");

@@ -124,7 +124,7 @@ int doctor() {
   const Probe fiber = fibers();
   const Probe sparse = sparse_memory();
   std::size_t clean = 0;
-  const std::vector<const Subject*> on_cpu = subjects_on("cpu", {"*"});
+  const std::vector<const Subject*> on_cpu = subjects_on("cpu", {"*", "*@*"});
   for (const Subject* subject : on_cpu) {
     clean += subject->fault ? 0 : 1;
   }

@@ -11,6 +11,11 @@ if(TILEPROOF_HAVE_MNO_FMA)
   set(TILEPROOF_NO_FMA -mno-fma)
 endif()
 
+# g++ unrolls the short loops over lanes before it looks for vectors, and then finds few. clang has no such parameter.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  set(TILEPROOF_KEEP_LOOPS --param=max-completely-peel-times=2)
+endif()
+
 set(TILEPROOF_CUDA_ARCHITECTURES "90-real;90-virtual" CACHE STRING "What nvcc compiles for: NN-real is code, NN-virtual PTX")
 
 set(tileproof_cmake_dir ${CMAKE_CURRENT_LIST_DIR})
@@ -99,7 +104,7 @@ function(tileproof_add_kernels)
   # g++ 12 fuses alternating sums and differences (vfmaddsub) in spite of -ffp-contract=off, so the host gets no such
   # instruction: contraction is pinned by the source alone.
   target_compile_options(${arg_NAME}_cpu PRIVATE
-    ${TILEPROOF_NO_FMA} -ffp-contract=off -fno-strict-aliasing -Wno-unused-function -Wno-unknown-pragmas)
+    ${TILEPROOF_NO_FMA} ${TILEPROOF_KEEP_LOOPS} -ffp-contract=off -fno-strict-aliasing -Wno-unused-function -Wno-unknown-pragmas)
   target_compile_definitions(${arg_NAME}_cpu PRIVATE TILEPROOF_ON_CPU "TILEPROOF_DEVICE=\"cpu\"" ${definitions})
 
   if(arg_CUDA AND TILEPROOF_HAVE_CUDA)

@@ -8,7 +8,7 @@ namespace {
 constexpr char kReason[] = "this build has no cuda device: there was no CUDA toolkit when it was built";
 }
 
-CudaReport look() { return {0, kReason, {}}; }
+CudaReport look() { return {0, kReason, {"gpu      not looked for"}}; }
 
 std::unique_ptr<Executor> make_executor(int) { throw EnvironmentError(kReason); }
 

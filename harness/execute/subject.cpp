@@ -216,7 +216,7 @@ std::vector<const Subject*> matching_subjects(const std::vector<std::string>& gl
   for (const Subject& subject : registry()) {
     const bool wanted =
         globs.empty() ? !subject.fault : std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) {
-          return glob_matches(glob, subject.name);
+          return (!subject.fault || glob.find('@') != std::string::npos) && glob_matches(glob, subject.name);
         });
     if (wanted) {
       result.push_back(&subject);

@@ -3,6 +3,8 @@
 //   exact    small whole numbers for which every product, sum and result is representable (the reference proves it).
 //            Along a head axis heads come in pairs of opposite sign, so that a sum over 256 of them stays small.
 //   normal   bell-shaped around 0 with variance near 1 (the sum of four uniform numbers), all mantissa bits in use.
+//   Runs
+//            of 64 elements are drawn from 131072 places of one pool.
 //   index    whole numbers that encode tensor and coordinates, modulo what the storage type holds exactly.
 //   special  normal, with infinities, NaNs, subnormals, the largest numbers and signed zeros among them.
 //

@@ -215,18 +215,32 @@ std::string console_text(const CheckReport& report, bool colour) {
   std::uint64_t cases = 0;
   std::uint64_t launches = 0;
   std::size_t count = 0;
+  std::uint64_t untried = 0;  // properties of a subject for which no case had power
   for (const SubjectReport& subject : report.subjects) {
     cases += subject.cases;
     launches += subject.launches;
     count += subject.findings.size();
+    untried += static_cast<std::uint64_t>(
+        std::count_if(subject.tallies.begin(), subject.tallies.end(), [](const Tally& tally) {
+          const std::string word = verdict_word(tally);
+          return word == "not tried" || word == "refused";
+        }));
   }
-  const std::string summary = count > 0                ? painted(counted(count, "finding", "findings"), "31;1", colour)
-                              : judged_nothing(report) ? painted("nothing judged", "33", colour)
-                                                       : painted("all held", "32", colour);
-  out += fmt::format("\n{}: {}, {}, {:.1f} s, {}; largest error {:.3f} of its bound{}\n", summary,
+  const std::string text = count > 0                    ? counted(count, "finding", "findings")
+                           : report.interrupted_by != 0 ? "interrupted, nothing failed so far"
+                           : judged_nothing(report)     ? "nothing judged"
+                           : untried > 0                ? "held where tried"
+                                                        : "all held";
+  out += fmt::format("\n{}: {}, {}, {:.1f} s, {}; largest error {:.3f} of its bound{}{}\n",
+                     painted(text,
+                             count > 0            ? "31;1"
+                             : text == "all held" ? "32"
+                                                  : "33",
+                             colour),
                      counted(cases, "case", "cases"), counted(launches, "launch", "launches"), report.seconds,
                      counted(static_cast<std::uint64_t>(report.jobs), "job", "jobs"), report.largest_error_over_bound,
-                     report.interrupted_by != 0 ? "; interrupted" : "");
+                     untried > 0 ? fmt::format("; {} not tried", counted(untried, "property", "properties")) : "",
+                     count > 0 && report.interrupted_by != 0 ? "; interrupted" : "");
   return out;
 }
 

@@ -103,14 +103,15 @@ class Lane {
     slot_.unit = from;
     slot_.claimed_to = to;
     while (from < to && !board_.subject(subject).done && work_.has(subject, from)) {
+      slot_.batch_to = std::min(from + batch, to);
+      slot_.started_ns = steady_ns();
+      slot_.stage = 1;
       std::uint64_t end = from;
       std::vector<Case> cases;
       for (; end < to && end - from < batch && work_.has(subject, end); ++end) {
         cases.push_back(work_.at(subject, end));
       }
       slot_.batch_to = end;
-      slot_.started_ns = steady_ns();
-      slot_.stage = 1;
       run_batch(subject, from, cases);
       board_.raise_largest(largest_error_over_bound());  // now: the next unit may cost this process
       slot_.stage = 0;

@@ -303,7 +303,9 @@ struct Difference {
 Difference compare_tensor(const HostTensor& a, const HostTensor& b, const Correspondence& correspondence,
                           bool zeros_equal, const Bounded* va, const Bounded* vb) {
   Difference difference;
-  if (correspondence.index.empty() && a.bytes == b.bytes) {
+  // Not operator==, which compares std::byte one by one.
+  if (correspondence.index.empty() && a.bytes.size() == b.bytes.size() &&
+      std::memcmp(a.bytes.data(), b.bytes.data(), a.bytes.size()) == 0) {
     difference.compared = a.shape.elements();
     return difference;
   }

@@ -87,7 +87,8 @@ struct Engine::Planned {
   std::vector<Expectation> expectations;
   std::vector<HostTensors>* inputs = nullptr;  // of each problem of the plan
   std::vector<RunResult> runs;
-  std::vector<std::size_t> levels;  // of each run: 0 when it needs no other run, else one more than those it needs
+  std::vector<std::size_t> levels;     // of each run: 0 when it needs no other run, else one more than those it needs
+  std::optional<std::string> refused;  // the limit that the case is outside of; then nothing is planned
 };
 
 Engine::Engine(std::unique_ptr<Executor> executor) : executor_(std::move(executor)) {}
@@ -160,6 +161,14 @@ Judged judge_one(const Property& property, const CaseContext& context, const Exp
   return judged;
 }
 
+std::optional<std::string> outside_limits(const Subject& subject, const Case& c) {
+  auto reason = tileproof::outside_limits(subject, c.problem);
+  for (const Tiling& tiling : c.tilings) {
+    reason = reason ? reason : tileproof::outside_limits(subject, tiling);
+  }
+  return reason;
+}
+
 }  // namespace
 
 void Engine::execute(std::vector<Planned>& planned) {
@@ -203,7 +212,11 @@ std::vector<std::vector<Judged>> Engine::check(const Subject& subject, std::span
   inputs_.resize(std::max(inputs_.size(), cases.size()));
   std::vector<Planned> planned;
   for (std::size_t i = 0; i < cases.size(); ++i) {
-    Planned& p = planned.emplace_back(Planned{{cases[i], subject, partner}, {}, {}, &inputs_[i], {}, {}});
+    Planned& p = planned.emplace_back(
+        Planned{{cases[i], subject, partner}, {}, {}, &inputs_[i], {}, {}, outside_limits(subject, cases[i])});
+    if (p.refused) {
+      continue;
+    }
     for (const Property* property : properties) {
       p.expectations.push_back(property->plan(p.context, p.plan));
     }
@@ -219,6 +232,10 @@ std::vector<std::vector<Judged>> Engine::check(const Subject& subject, std::span
   const Stopwatch watch(stage_times().reference);
   std::vector<std::vector<Judged>> verdicts;
   for (Planned& p : planned) {
+    if (p.refused) {
+      verdicts.emplace_back(properties.size(), Judged{Verdict::refused, false, *p.refused, std::nullopt});
+      continue;
+    }
     const Results results(p.plan, *p.inputs, p.runs, executor_.get());
     std::vector<Judged>& judged = verdicts.emplace_back();
     for (std::size_t i = 0; i < properties.size(); ++i) {

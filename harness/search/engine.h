@@ -32,7 +32,8 @@ class Engine {
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
-  // One verdict per property, in their order, for every case. The runs of all cases are executed together.
+  // One verdict per property, in their order, for every case. The runs of all cases are executed together. A case
+  // outside the limits that the subject declares is refused.
   std::vector<std::vector<Judged>> check(const Subject& subject, std::span<const Case> cases,
                                          const std::vector<const Property*>& properties);
   std::uint64_t launches() const { return launches_; }  // executed runs

@@ -109,29 +109,51 @@ __device__ inline Angles<N> load_angles(const Tables<Table>& tables, int64_t pos
   return angles;
 }
 
+// All lanes of a packet in f32, and back: three short loops instead of one, so that host compilers use vectors too.
+template <int N>
+struct Lanes {
+  float lane[N];
+};
+
+template <typename T, int N>
+__device__ inline Lanes<N> widen(const Packet<T, N>& packet) {
+  Lanes<N> wide;
+  for (int i = 0; i < N; ++i) wide.lane[i] = to_float(packet.lane[i]);
+  return wide;
+}
+
+template <typename T, int N>
+__device__ inline Packet<T, N> narrow(const Lanes<N>& wide) {
+  Packet<T, N> packet;
+  for (int i = 0; i < N; ++i) packet.lane[i] = from_float<T>(wide.lane[i]);
+  return packet;
+}
+
 template <typename T, int N>
 __device__ inline Pairs<T, N> rotate(const Pairs<T, N>& pairs, const Angles<N>& a) {
-  Pairs<T, N> rotated;
+  const Lanes<N> x1 = widen(pairs.left);
+  const Lanes<N> x2 = widen(pairs.right);
+  Lanes<N> left;
+  Lanes<N> right;
   for (int i = 0; i < N; ++i) {
-    const float x1 = to_float(pairs.left.lane[i]);
-    const float x2 = to_float(pairs.right.lane[i]);
-    rotated.left.lane[i] = from_float<T>(__fsub_rn(__fmul_rn(x1, a.cos_left[i]), __fmul_rn(x2, a.sin_left[i])));
-    rotated.right.lane[i] = from_float<T>(__fadd_rn(__fmul_rn(x2, a.cos_right[i]), __fmul_rn(x1, a.sin_right[i])));
+    left.lane[i] = __fsub_rn(__fmul_rn(x1.lane[i], a.cos_left[i]), __fmul_rn(x2.lane[i], a.sin_left[i]));
+    right.lane[i] = __fadd_rn(__fmul_rn(x2.lane[i], a.cos_right[i]), __fmul_rn(x1.lane[i], a.sin_right[i]));
   }
-  return rotated;
+  return {narrow<T>(left), narrow<T>(right)};
 }
 
 // The transpose of rotate: gradients of x1 and x2 from those of left and right. From may be f32 sums.
 template <typename T, typename From, int N>
 __device__ inline Pairs<T, N> rotate_adjoint(const Pairs<From, N>& gradients, const Angles<N>& a) {
-  Pairs<T, N> rotated;
+  const Lanes<N> left = widen(gradients.left);
+  const Lanes<N> right = widen(gradients.right);
+  Lanes<N> x1;
+  Lanes<N> x2;
   for (int i = 0; i < N; ++i) {
-    const float left = to_float(gradients.left.lane[i]);
-    const float right = to_float(gradients.right.lane[i]);
-    rotated.left.lane[i] = from_float<T>(__fadd_rn(__fmul_rn(left, a.cos_left[i]), __fmul_rn(right, a.sin_right[i])));
-    rotated.right.lane[i] = from_float<T>(__fsub_rn(__fmul_rn(right, a.cos_right[i]), __fmul_rn(left, a.sin_left[i])));
+    x1.lane[i] = __fadd_rn(__fmul_rn(left.lane[i], a.cos_left[i]), __fmul_rn(right.lane[i], a.sin_right[i]));
+    x2.lane[i] = __fsub_rn(__fmul_rn(right.lane[i], a.cos_right[i]), __fmul_rn(left.lane[i], a.sin_left[i]));
   }
-  return rotated;
+  return {narrow<T>(x1), narrow<T>(x2)};
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ class Gpu : public ::testing::Test {
   }
 };
 
-CheckReport check(const std::vector<const Subject*>& subjects, std::uint64_t cases, double timeout = 20) {
+CheckReport check(const std::vector<const Subject*>& subjects, std::uint64_t cases, double timeout = 60) {
   CheckOptions options;
   options.subjects = subjects;
   options.properties = matching_properties({});
@@ -36,6 +36,7 @@ struct Hostile {
   int32_t (*launch)(const tileproof_launch*);
   const char* error;  // part of each finding's signature or message
   std::uint64_t cases;
+  double timeout = 60;  // seconds
 };
 
 void PrintTo(const Hostile& hostile, std::ostream* out) { *out << hostile.name; }
@@ -56,7 +57,7 @@ TEST_P(Survival, CostsTheHostileCasesAndNothingElse) {
   }
   ASSERT_GT(hostile, 0U);
   ASSERT_LT(hostile, GetParam().cases);
-  const SubjectReport report = check({&subject}, GetParam().cases, 5).subjects.front();
+  const SubjectReport report = check({&subject}, GetParam().cases, GetParam().timeout).subjects.front();
   EXPECT_EQ(report.cases, GetParam().cases);
   std::uint64_t counted = 0;
   for (const Finding& finding : report.findings) {
@@ -74,9 +75,9 @@ INSTANTIATE_TEST_SUITE_P(Errors, Survival,
                                                    60},
                                            Hostile{"trap", hostile_trap, "cudaErrorLaunchFailure", 60},
                                            Hostile{"assert", hostile_assert, "cudaErrorAssert", 60},
-                                           Hostile{"hang", hostile_hang, "timeout", 12},
+                                           Hostile{"hang", hostile_hang, "timeout", 12, 3},
                                            Hostile{"exhaust", hostile_exhaust, "cudaErrorMemoryAllocation", 60},
-                                           Hostile{"grid", hostile_grid, "cudaErrorInvalidConfiguration", 60},
+                                           Hostile{"grid", hostile_grid, "cudaErrorInvalid", 60},
                                            Hostile{"killed", hostile_killed, "SIGKILL", 60}),
                          [](const auto& info) { return std::string(info.param.name); });
 

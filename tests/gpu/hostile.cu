@@ -58,7 +58,7 @@ int32_t hostile_hang(const tileproof_launch* launch) {
 int32_t hostile_exhaust(const tileproof_launch* launch) {
   return launch_and(launch, [](cudaStream_t) {
     void* memory = nullptr;
-    cudaMalloc(&memory, size_t{1} << 45);
+    cudaMalloc(&memory, size_t{1} << 40);
   });
 }
 int32_t hostile_grid(const tileproof_launch* launch) {

@@ -14,7 +14,7 @@
 namespace tileproof {
 namespace {
 
-std::vector<const Subject*> all_subjects() { return subjects_on("cpu", {"*"}); }
+std::vector<const Subject*> all_subjects() { return subjects_on("cpu", {"*", "*@*"}); }
 
 // A wrapped offset faults, as it must: no process survives that fault on sparse cases.
 bool may_fault(const Subject& subject) { return subject.name.find("offset32") != std::string::npos; }

@@ -39,7 +39,7 @@ std::vector<std::string> failed_properties(const CheckReport& report) {
 
 TEST_F(Faults, EveryFaultIsFoundByThePropertyItsPatchNames) {
   int faults = 0;
-  for (const Subject* entry : subjects_on("cpu", {"*"})) {
+  for (const Subject* entry : subjects_on("cpu", {"*", "*@*"})) {
     const Subject& subject = *entry;
     if (!subject.fault) {
       continue;
@@ -63,6 +63,23 @@ TEST_F(Faults, EveryCleanKernelHoldsWithPowerInEveryPropertyThatApplies) {
     for (std::size_t i = 0; i < report.properties.size(); ++i) {
       const Tally& tally = report.subjects[0].tallies[i];
       EXPECT_TRUE(tally.power > 0 || tally.cases == 0) << subject->name << " " << report.properties[i]->name();
+    }
+  }
+}
+
+TEST_F(Faults, ACaseThatCouldNotHaveFailedIsHeldWithoutPower) {
+  const Case whole_blocks = parse_case(
+      "mla_rope_q_fwd dtype=f32 layout=sbhd seq=3 batch=1 head_num=4 nope_dim=8 emb_dim=8 inverse=0 "
+      "remove_interleaving=0 data=normal:1 | block_h=4 ; block_h=2");
+  const CheckReport report = check_cases(*find_subject("cpu/mla_rope_q_fwd"), 0, {whole_blocks});
+  for (std::size_t i = 0; i < report.properties.size(); ++i) {
+    const Tally& tally = report.subjects[0].tallies[i];
+    if (report.properties[i]->name() == "guards" || report.properties[i]->name() == "block_invariance") {
+      EXPECT_EQ(tally.held, 1U) << report.properties[i]->name();
+      EXPECT_EQ(tally.power, 0U) << report.properties[i]->name();
+    }
+    if (report.properties[i]->name() == "oracle") {
+      EXPECT_EQ(tally.power, 1U);
     }
   }
 }
@@ -166,7 +183,7 @@ TEST_F(Faults, HeadMaskRegressionFailsOnEveryPatchedKernel) {
     if (c.problem.integer("head_num") != 12) {
       continue;
     }
-    for (const Subject* entry : subjects_on("cpu", {"*"})) {
+    for (const Subject* entry : subjects_on("cpu", {"*", "*@*"})) {
       const Subject& subject = *entry;
       if (subject.operation == &c.problem.operation() && subject.name.find("@head_mask_") != std::string::npos) {
         ++runs;

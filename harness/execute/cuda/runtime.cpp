@@ -1,5 +1,6 @@
 // What the CUDA runtime says of this machine, and the way in to the executor.
 #include <cuda_runtime.h>
+#include <malloc.h>
 
 #include <fmt/format.h>
 
@@ -37,6 +38,7 @@ CudaReport look() {
   error = error == cudaSuccess ? cudaGetDeviceCount(&report.gpus) : error;
   if (error != cudaSuccess || report.gpus == 0) {
     report.gpus = 0;
+    report.lines.push_back("gpu      none");
     report.reason = error == cudaSuccess ? "the CUDA driver sees no GPU"
                     : driver == 0        ? "there is no CUDA driver (libcuda.so.1) on this machine"
                                          : fmt::format("{} ({})", cudaGetErrorName(error), cudaGetErrorString(error));
@@ -53,6 +55,10 @@ CudaReport look() {
 }
 
 std::unique_ptr<Executor> make_executor(int ordinal) {
+  // Many threads here allocate and free tensors all the time. Memory that went back to the system each time would be
+  // mapped and cleared again under the one lock of the process's address space.
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
   // Waiting threads leave their core to the others, which have references to compute.
   TILEPROOF_CUDA(cudaSetDevice(ordinal));
   TILEPROOF_CUDA(cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync));

@@ -18,9 +18,10 @@ inline float __bfloat162float(__nv_bfloat16 value) { return static_cast<float>(v
 inline __nv_bfloat16 __float2bfloat16_rn(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   __nv_bfloat16 result;
-  // The canonical NaN, as the hardware gives it.
+  // A NaN becomes the canonical one, as the hardware gives it. By masks, so that loops over lanes vectorise.
   const std::uint32_t rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
-  result.bits = static_cast<std::uint16_t>((bits & 0x7fffffffU) > 0x7f800000U ? 0x7fffU : rounded);
+  const std::uint32_t nan = 0U - static_cast<std::uint32_t>((bits & 0x7fffffffU) > 0x7f800000U);
+  result.bits = static_cast<std::uint16_t>((rounded & ~nan) | (0x7fffU & nan));
   return result;
 }
 inline __nv_bfloat16 __float2bfloat16(float value) { return __float2bfloat16_rn(value); }
