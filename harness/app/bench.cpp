@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <barrier>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -103,7 +104,7 @@ class PeerCheck : public Property {
 };
 
 // One lane: a process of its own on the cpu, a thread beside others on a GPU.
-void work(Share& share, int lane, const Mix& mix, int ordinal) {
+void work(Share& share, int lane, const Mix& mix, int ordinal, std::barrier<>& together) {
   const Subject& subject = *clean_subject(kOperation, mix.device);
   const PeerCheck peer_check;
   const std::vector<const Property*> properties{&peer_check};
@@ -120,6 +121,7 @@ void work(Share& share, int lane, const Mix& mix, int ordinal) {
     }
   };
   one_batch();  // memory, and on a GPU modules, are had at first use
+  together.arrive_and_wait();
   stage_times() = {};
   const auto start = std::chrono::steady_clock::now();
   while (share.total < mix.seconds) {
@@ -135,15 +137,16 @@ void work(Share& share, int lane, const Mix& mix, int ordinal) {
 
 // All lanes of one process.
 void work_lanes(Share* shares, int first, int count, const Mix& mix, int ordinal) {
+  std::barrier together(count);
   if (count == 1) {
-    work(shares[first], first, mix, ordinal);
+    work(shares[first], first, mix, ordinal, together);
     return;
   }
   std::vector<std::thread> threads;
   for (int lane = first; lane < first + count; ++lane) {
-    threads.emplace_back([=, &mix] {
+    threads.emplace_back([=, &mix, &together] {
       try {
-        work(shares[lane], lane, mix, ordinal);
+        work(shares[lane], lane, mix, ordinal, together);
       } catch (const std::exception& error) {
         std::fprintf(stderr, "tileproof: a lane of the bench failed: %s\n", error.what());
         _exit(3);
@@ -157,7 +160,7 @@ void work_lanes(Share* shares, int first, int count, const Mix& mix, int ordinal
 
 struct Arguments {
   std::optional<std::string> json, jobs;
-  std::string device = "cpu", time = "5s", batch = "64";
+  std::string device = "cpu", time = "5s", batch = "32";
 };
 
 // Forks the workers, waits for them and returns whether all of them ended well. On a GPU one process has all lanes.
@@ -199,15 +202,17 @@ void add(StageTimes& sum, const StageTimes& times) {
 
 Share sum_of(const Share* shares, int jobs) {
   Share sum;
+  double longest = 0;
   for (int job = 0; job < jobs; ++job) {
     const Share& share = shares[job];
-    sum.rate += share.total > 0 ? static_cast<double>(share.checks) / share.total : 0;
+    longest = std::max(longest, share.total);
     sum.checks += share.checks;
     sum.total += share.total;
     add(sum.times, share.times);
     sum.peak_kib = std::max(sum.peak_kib, share.peak_kib);
     sum.failed |= share.failed;
   }
+  sum.rate = longest > 0 ? static_cast<double>(sum.checks) / longest : 0;
   return sum;
 }
 
@@ -230,13 +235,11 @@ nlohmann::json json_of(const Share& sum, const Mix& mix) {
                         {"kernel", percent(sum.times.kernel)},
                         {"guards_and_gather", percent(sum.times.gather)},
                         {"reference_and_judge", percent(sum.times.reference)}}}};
-  if (mix.device == "cuda") {
-    const double wall = sum.total / mix.jobs;
-    root["streams_busy"] = {{"fill", sum.times.gpu_fill / wall},
-                            {"kernel", sum.times.gpu_kernel / wall},
-                            {"compare", sum.times.gpu_compare / wall},
-                            {"copy", sum.times.gpu_copy / wall}};
-  }
+  const double wall = sum.total / mix.jobs;
+  root["streams_busy"] = {{"fill", sum.times.gpu_fill / wall},
+                          {"kernel", sum.times.gpu_kernel / wall},
+                          {"compare", sum.times.gpu_compare / wall},
+                          {"copy", sum.times.gpu_copy / wall}};
   return root;
 }
 
@@ -254,7 +257,7 @@ std::string text_of(const nlohmann::json& root) {
                   root["launches_per_second"].get<double>(), root["jobs"].get<int>(),
                   root["checks"].get<std::uint64_t>(), root["peak_kib_per_job"].get<long>() / 1024);
   text += fmt::format("time of a job: {}\n", list("percent", "%"));
-  if (root.contains("streams_busy")) {
+  if (root["device"] == "cuda") {
     text += fmt::format("streams busy on the GPU: {}\n", list("streams_busy", ""));
   }
   return text;
@@ -265,8 +268,8 @@ int bench(const Arguments& a) {
   if (cuda && !cuda_report().usable()) {
     throw EnvironmentError("device 'cuda' cannot be used: " + cuda_report().reason);
   }
-  // On a GPU half of the lanes wait for it while the others compute references.
-  const int fallback = cuda ? 2 * static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN))) : 2;
+  // On a GPU most lanes wait, for it or to be let in to its driver, while the others compute references.
+  const int fallback = cuda ? 4 * static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN))) : 2;
   const Mix mix{a.device, a.jobs ? static_cast<int>(whole_number("--jobs", *a.jobs, 1, 1024)) : fallback,
                 duration("--time", a.time), cuda ? whole_number("--batch", a.batch, 1, 4096) : 1};
   const bool json_on_output = a.json == "-";
@@ -310,8 +313,8 @@ void add_bench(CLI::App& app, Command& chosen) {
   command.add_option("--json", a->json, "write tileproof.bench/1; '-': to standard output, instead of the text")
       ->type_name("FILE");
   command.add_option("--device", a->device, "cpu or cuda; default cpu")->check(CLI::IsMember({"cpu", "cuda"}));
-  command.add_option("--jobs", a->jobs, "worker processes, default 2; cuda: threads, default 2 a core")->type_name("N");
-  command.add_option("--batch", a->batch, "cuda: checks per synchronisation of a thread; default 64")->type_name("N");
+  command.add_option("--jobs", a->jobs, "worker processes, default 2; cuda: threads, default 4 a core")->type_name("N");
+  command.add_option("--batch", a->batch, "cuda: checks per synchronisation of a thread; default 32")->type_name("N");
   command.add_option("--time,--seconds", a->time, "how long; default 5s")->type_name("TIME");
   command.callback([a, &chosen] { chosen = [a] { return bench(*a); }; });
 }

@@ -49,6 +49,8 @@ std::byte* DevicePool::take(std::size_t bytes) {
     void* memory = nullptr;
     const std::size_t wanted = std::max(size, kSmallestPiece);
     TILEPROOF_CUDA(cudaMalloc(&memory, wanted));
+    // Downloads take padding along, which checkers of uninitialised memory would report.
+    TILEPROOF_CUDA(cudaMemset(memory, 0, wanted));
     pieces_.push_back({static_cast<std::byte*>(memory), wanted});
   }
   std::byte* const result = pieces_[current_].memory + used_;

@@ -27,6 +27,10 @@ inline cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
   std::memset(*memory, 0x5a, bytes);  // fresh memory holds what it will
   return cudaSuccess;
 }
+inline cudaError_t cudaMemset(void* memory, int value, std::size_t bytes) {
+  std::memset(memory, value, bytes);
+  return cudaSuccess;
+}
 inline cudaError_t cudaFree(void* memory) {
   std::free(memory);
   return cudaSuccess;
