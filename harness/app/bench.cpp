@@ -33,6 +33,7 @@ namespace tileproof {
 
 namespace {
 
+constexpr std::size_t kWarmUp = 256;  // checks of each job before time is taken
 constexpr char kOperation[] = "mla_rope_q_fwd";
 constexpr std::int64_t kHeads[] = {1, 2, 3, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128};
 constexpr std::int64_t kEmb[] = {16, 32, 64};
@@ -120,7 +121,9 @@ void work(Share& share, int lane, const Mix& mix, int ordinal, std::barrier<>& t
       share.failed = share.failed || judged.front().verdict != Verdict::held;
     }
   };
-  one_batch();  // memory, and on a GPU modules, are had at first use
+  for (std::size_t done = 0; done < kWarmUp; done += mix.batch) {
+    one_batch();  // memory, and on a GPU modules, are had at first use
+  }
   together.arrive_and_wait();
   stage_times() = {};
   const auto start = std::chrono::steady_clock::now();
@@ -268,8 +271,8 @@ int bench(const Arguments& a) {
   if (cuda && !cuda_report().usable()) {
     throw EnvironmentError("device 'cuda' cannot be used: " + cuda_report().reason);
   }
-  // On a GPU most lanes wait, for it or to be let in to its driver, while the others compute references.
-  const int fallback = cuda ? 4 * static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN))) : 2;
+  // On a GPU half of the lanes wait for it while the others compute references.
+  const int fallback = cuda ? 2 * static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN))) : 2;
   const Mix mix{a.device, a.jobs ? static_cast<int>(whole_number("--jobs", *a.jobs, 1, 1024)) : fallback,
                 duration("--time", a.time), cuda ? whole_number("--batch", a.batch, 1, 4096) : 1};
   const bool json_on_output = a.json == "-";
@@ -313,7 +316,7 @@ void add_bench(CLI::App& app, Command& chosen) {
   command.add_option("--json", a->json, "write tileproof.bench/1; '-': to standard output, instead of the text")
       ->type_name("FILE");
   command.add_option("--device", a->device, "cpu or cuda; default cpu")->check(CLI::IsMember({"cpu", "cuda"}));
-  command.add_option("--jobs", a->jobs, "worker processes, default 2; cuda: threads, default 4 a core")->type_name("N");
+  command.add_option("--jobs", a->jobs, "worker processes, default 2; cuda: threads, default 2 a core")->type_name("N");
   command.add_option("--batch", a->batch, "cuda: checks per synchronisation of a thread; default 32")->type_name("N");
   command.add_option("--time,--seconds", a->time, "how long; default 5s")->type_name("TIME");
   command.callback([a, &chosen] { chosen = [a] { return bench(*a); }; });

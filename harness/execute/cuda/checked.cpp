@@ -12,7 +12,9 @@ namespace tileproof::TILEPROOF_CUDA_RUNTIME {
 namespace {
 
 constexpr std::size_t kAlign = 256;
-constexpr std::size_t kSmallestPiece = std::size_t{16} << 20;
+// Allocation waits for everything that runs on the device, so there is to be little of it.
+constexpr std::size_t kSmallestPiece = std::size_t{64} << 20;
+constexpr std::size_t kSmallestPinned = std::size_t{8} << 20;
 
 std::size_t round_up(std::size_t value, std::size_t to) { return (value + to - 1) / to * to; }
 
@@ -51,6 +53,7 @@ std::byte* DevicePool::take(std::size_t bytes) {
     TILEPROOF_CUDA(cudaMalloc(&memory, wanted));
     // Downloads take padding along, which checkers of uninitialised memory would report.
     TILEPROOF_CUDA(cudaMemset(memory, 0, wanted));
+    TILEPROOF_CUDA(cudaStreamSynchronize(nullptr));  // the streams of executors do not wait for the default stream
     pieces_.push_back({static_cast<std::byte*>(memory), wanted});
   }
   std::byte* const result = pieces_[current_].memory + used_;
@@ -78,7 +81,7 @@ std::byte* PinnedBuffer::reserve(std::size_t bytes) {
       capacity_ = 0;
     }
     void* memory = nullptr;
-    const std::size_t wanted = round_up(bytes + bytes / 2, kAlign);
+    const std::size_t wanted = std::max(round_up(2 * bytes, kAlign), kSmallestPinned);
     TILEPROOF_CUDA(cudaHostAlloc(&memory, wanted, cudaHostAllocDefault));
     memory_ = static_cast<std::byte*>(memory);
     capacity_ = wanted;

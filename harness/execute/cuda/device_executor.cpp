@@ -92,7 +92,8 @@ DeviceExecutor::DeviceExecutor(int ordinal) : ordinal_(ordinal), sparse_(ordinal
     paint_canary(static_cast<GuardFill>(fill), table.data() + static_cast<std::size_t>(fill) * kCanaryBytes, 0,
                  kCanaryBytes);
   }
-  TILEPROOF_CUDA(cudaMemcpy(canary_, table.data(), table.size(), cudaMemcpyHostToDevice));
+  TILEPROOF_CUDA(cudaMemcpyAsync(canary_, table.data(), table.size(), cudaMemcpyHostToDevice, stream_));
+  TILEPROOF_CUDA(cudaStreamSynchronize(stream_));
 }
 
 // Nobody is left to tell about errors.
