@@ -58,6 +58,7 @@ class DeviceExecutor : public Executor {
   void place_outputs();
   void stage();
   void add_walks(Prepared& run, Taken& taken);
+  void submit_in_turn();
   void submit();
   void take_over();
   void take_over_run(Prepared& run, std::size_t index);
