@@ -1,7 +1,7 @@
 // The backward is the transpose of the forward. Both sides are summed per group (a pair of a head, or a copied
 // element), so that one wrong element is not drowned; e and y are random.
 #include <cmath>
-#include <map>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -14,22 +14,29 @@ namespace {
 struct Sums {
   double difference = 0;
   double bound = 0;
-  std::string name;
+  const TensorShape* shape = nullptr;  // of an element of the group, by which it is named
+  std::int64_t element = 0;
 };
-using Groups = std::map<std::int64_t, Sums>;
+using Groups = std::vector<Sums>;
 
 // Adds sign * result * cotangent per group; each product may be off by |cotangent| times the bound of the result. The
 // sums themselves are in double: 2^-50 of the magnitudes covers up to a thousand terms.
 void add(const Problem& problem, std::size_t tensor, bool output, const HostTensor& result, const Bounded& bounds,
          const HostTensor& cotangent, double sign, Groups& groups) {
-  for (std::int64_t i = 0; i < std::ssize(bounds.bound); ++i) {
+  const Operation::GroupOf group_of = problem.operation().groups(problem, tensor, output);
+  for (std::int64_t i = 0; group_of && i < std::ssize(bounds.bound); ++i) {
+    const std::int64_t number = group_of(i);
+    if (number >= std::ssize(groups)) {
+      groups.resize(static_cast<std::size_t>(std::max(number + 1, 2 * std::ssize(groups))));
+    }
     const double a = result.at(i);
     const double b = cotangent.at(i);
-    Sums& sums = groups[problem.operation().group(problem, tensor, i, output)];
+    Sums& sums = groups[static_cast<std::size_t>(number)];
     sums.difference += sign * a * b;
     sums.bound += std::abs(b) * std::max(0.0, bounds.bound[static_cast<std::size_t>(i)]) + 0x1p-43 * std::abs(a * b);
-    if (sums.name.empty()) {
-      sums.name = element_name(result.shape, i);
+    if (sums.shape == nullptr) {
+      sums.shape = &result.shape;
+      sums.element = i;
     }
   }
 }
@@ -80,14 +87,14 @@ class Adjoint : public Property {
             groups);
       }
     }
-    for (const auto& [number, sums] : groups) {
+    for (const Sums& sums : groups) {
       if (!(std::abs(sums.difference) <= sums.bound)) {
         Failure failure;
-        failure.tensor = sums.name.substr(0, sums.name.find('['));
+        failure.tensor = sums.shape->spec->name;
         failure.where = "group";
         failure.kind = "not_adjoint";
         failure.message = fmt::format("<F e, y> - <e, F' y> is {:.6g} around {}, expected at most {:.3g}",
-                                      sums.difference, sums.name, sums.bound);
+                                      sums.difference, element_name(*sums.shape, sums.element), sums.bound);
         return failure;
       }
     }

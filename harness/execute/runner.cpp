@@ -31,8 +31,7 @@ void collect(Arena& arena, const Memory& memory, const HostTensors& inputs, RunR
     } else {
       HostTensor& out = result.outputs[shape.index];
       out.shape = shape;
-      out.bytes.resize(static_cast<std::size_t>(shape.elements()) * size_of(shape.dtype));
-      arena.gather(placed, out.bytes.data());
+      arena.gather(placed, out.bytes);
     }
   }
 }

@@ -250,10 +250,18 @@ void Arena::scatter(const Placed& placed, const std::byte* packed) const {
   });
 }
 
-void Arena::gather(const Placed& placed, std::byte* packed) const {
+void Arena::gather(const Placed& placed, std::vector<std::byte>& packed) const {
   const std::size_t element = size_of(placed.layout.shape.dtype);
+  const std::int64_t total = placed.layout.shape.elements();
+  std::int64_t piece = 0;
+  detail::loops_of(placed.layout, piece);
+  if (piece == total) {  // nothing to clear that is overwritten anyway
+    packed.assign(placed.base, placed.base + static_cast<std::size_t>(total) * element);
+    return;
+  }
+  packed.resize(static_cast<std::size_t>(total) * element);
   for_each_piece(placed.layout, [&](std::int64_t offset, std::int64_t from, std::int64_t count) {
-    std::memcpy(packed + static_cast<std::size_t>(from) * element,
+    std::memcpy(packed.data() + static_cast<std::size_t>(from) * element,
                 placed.base + static_cast<std::size_t>(offset) * element, static_cast<std::size_t>(count) * element);
   });
 }

@@ -86,7 +86,7 @@ std::size_t Operation::tensor_index(std::string_view tensor) const {
 
 std::int64_t Operation::quantity(const Problem& problem, std::string_view key) const { return problem.integer(key); }
 
-std::int64_t Operation::group(const Problem&, std::size_t, std::int64_t, bool) const { return -1; }
+Operation::GroupOf Operation::groups(const Problem&, std::size_t, bool) const { return {}; }
 
 std::optional<TensorShape> Operation::shape(const Problem& problem, std::size_t tensor) const {
   const TensorSpec& spec = tensors_[tensor];

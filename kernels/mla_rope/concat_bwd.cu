@@ -38,8 +38,7 @@ __global__ void concat_bwd_kernel(ConcatBwd<T, Table> p) {
     const T* const dout_row = dout + head * p.dout.head_stride;
     copy_row(dnope + head * p.dnope.head_stride, p.dnope.dim_stride, dout_row, p.dout.dim_stride, p.nope_dim);
     const auto gradients = load_pairs(dout_row + p.nope_dim * p.dout.dim_stride, chunk, false, p.dout.dim_stride);
-    store_pairs(drope + head * p.drope.head_stride, chunk, true, rotate_adjoint<T>(gradients, angles),
-                p.drope.dim_stride);
+    store_pairs(drope + head * p.drope.head_stride, chunk, true, rotate_adjoint(gradients, angles), p.drope.dim_stride);
   }
 }
 

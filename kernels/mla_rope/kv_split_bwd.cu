@@ -28,11 +28,11 @@ struct KvSplitBwd {
   int block_h;
 };
 
-template <typename T, int N>
-__device__ inline void add(Pairs<float, N>& sum, const Pairs<T, N>& pairs) {
+template <int N>
+__device__ inline void add(Pairs<N>& sum, const Pairs<N>& pairs) {
   for (int i = 0; i < N; ++i) {
-    sum.left.lane[i] = __fadd_rn(sum.left.lane[i], to_float(pairs.left.lane[i]));
-    sum.right.lane[i] = __fadd_rn(sum.right.lane[i], to_float(pairs.right.lane[i]));
+    sum.left[i] = __fadd_rn(sum.left[i], pairs.left[i]);
+    sum.right[i] = __fadd_rn(sum.right[i], pairs.right[i]);
   }
 }
 
@@ -40,7 +40,7 @@ __device__ inline void add(Pairs<float, N>& sum, const Pairs<T, N>& pairs) {
 template <typename T, typename Table>
 __device__ inline void reduce_heads(const KvSplitBwd<T, Table>& p, int64_t token) {
   extern __shared__ float4 shared[];
-  using Sum = Pairs<float, kPairs<T>>;
+  using Sum = Pairs<kPairs<T>>;
   Sum* const partial_sums = reinterpret_cast<Sum*>(shared) + threadIdx.x;  // [kPartialSums][blockDim.x]
   const Chunk chunk = chunk_of_thread<T>(p.emb_dim);
   const T* const rope = p.dkey.at(token, 0) + p.k_dim;
@@ -58,7 +58,7 @@ __device__ inline void reduce_heads(const KvSplitBwd<T, Table>& p, int64_t token
   for (int part = 1; part < kPartialSums; ++part) add(sum, partial_sums[part * blockDim.x]);
 
   const auto angles = load_angles<kPairs<T>>(p.tables, position_of(p.positions, token), chunk);
-  store_pairs(p.demb.at(token, 0), chunk, true, rotate_adjoint<T>(sum, angles));
+  store_pairs(p.demb.at(token, 0), chunk, true, rotate_adjoint(sum, angles));
 }
 
 template <typename T, typename Table>
@@ -87,7 +87,7 @@ int32_t launch_kv_split_bwd(const tileproof_launch* launch) {
     using T = decltype(data);
     using Table = decltype(table);
     const BlockShape shape = block_shape<T>(launch, tokens, std::min(kPartialSums, bind_int(launch, "head_num")));
-    const size_t shared_bytes = kPartialSums * shape.block.x * sizeof(Pairs<float, kPairs<T>>);
+    const size_t shared_bytes = kPartialSums * shape.block.x * sizeof(Pairs<kPairs<T>>);
     KvSplitBwd<T, Table> p{};
     p.dkey = bind_rows<T>(launch, "dkey");
     p.dvalue = bind_rows<T>(launch, "dvalue");

@@ -29,12 +29,12 @@ __global__ void q_bwd_kernel(QBwd<T, Table> p) {
 
   const int heads_per_pass = kHeadsPerThread * blockDim.y;
   for (int pass = 0; pass < heads; pass += heads_per_pass) {
-    Pairs<T, kPairs<T>> rotated[kHeadsPerThread];
+    Pairs<kPairs<T>> rotated[kHeadsPerThread];
     for (int i = 0; i < kHeadsPerThread; ++i) {
       const int head = pass + i * blockDim.y + threadIdx.y;
       if (head >= heads) continue;
       const auto gradients = load_pairs(rope + head * p.dq.head_stride, chunk, p.remove_interleaving);
-      rotated[i] = rotate_adjoint<T>(gradients, angles);
+      rotated[i] = rotate_adjoint(gradients, angles);
     }
     // Interleaved pairs land on halves that the other threads of the head read.
     if (!p.remove_interleaving && blockDim.x > 1) __syncthreads();

@@ -29,7 +29,7 @@ __global__ void q_fwd_kernel(QFwd<T, Table> p) {
 
   const int heads_per_pass = kHeadsPerThread * blockDim.y;
   for (int pass = 0; pass < heads; pass += heads_per_pass) {
-    Pairs<T, kPairs<T>> rotated[kHeadsPerThread];
+    Pairs<kPairs<T>> rotated[kHeadsPerThread];
     for (int i = 0; i < kHeadsPerThread; ++i) {
       const int head = pass + i * blockDim.y + threadIdx.y;
       if (head < heads) rotated[i] = rotate(load_pairs(rope + head * p.q.head_stride, chunk, true), angles);

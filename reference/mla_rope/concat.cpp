@@ -69,19 +69,21 @@ class Concat : public RopeOperation {
     }
   }
 
-  std::int64_t group(const Problem& problem, std::size_t tensor, std::int64_t element, bool) const override {
+  GroupOf groups(const Problem& problem, std::size_t tensor, bool) const override {
     const std::int64_t nope = problem.integer("nope_dim");
     const std::int64_t half = problem.integer("emb_dim") / 2;
     const std::int64_t per_row = nope + half;
     switch (tensor) {
-      case kNope: return element / nope * per_row + element % nope;
-      case kRope: return element / (2 * half) * per_row + nope + element % (2 * half) / 2;
-      case kOut: {
-        const std::int64_t row = element / (nope + 2 * half);
-        const std::int64_t column = element % (nope + 2 * half);
-        return row * per_row + (column < nope ? column : nope + (column - nope) % half);
-      }
-      default: return -1;
+      case kNope: return [=](std::int64_t element) { return element / nope * per_row + element % nope; };
+      case kRope:
+        return [=](std::int64_t element) { return element / (2 * half) * per_row + nope + element % (2 * half) / 2; };
+      case kOut:
+        return [=](std::int64_t element) {
+          const std::int64_t row = element / (nope + 2 * half);
+          const std::int64_t column = element % (nope + 2 * half);
+          return row * per_row + (column < nope ? column : nope + (column - nope) % half);
+        };
+      default: return {};
     }
   }
 

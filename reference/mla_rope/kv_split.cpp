@@ -57,27 +57,34 @@ class KvSplit : public RopeOperation {
   }
 
   // One numbering for both sides: the k and v columns of every head, then the rope pairs of the token.
-  std::int64_t group(const Problem& problem, std::size_t tensor, std::int64_t element, bool) const override {
+  GroupOf groups(const Problem& problem, std::size_t tensor, bool) const override {
     const Widths w(problem);
     const std::int64_t per_token = w.heads * w.kv() + w.half;
-    if (tensor == kKv) {
-      return element / (w.heads * w.kv()) * per_token + element % (w.heads * w.kv());
+    switch (tensor) {
+      case kKv:
+        return [=](std::int64_t element) {
+          return element / (w.heads * w.kv()) * per_token + element % (w.heads * w.kv());
+        };
+      case kPosEmb:  // always interleaved
+        return [=](std::int64_t element) {
+          return element / (2 * w.half) * per_token + w.heads * w.kv() + element % (2 * w.half) / 2;
+        };
+      case kKey:
+        return [=](std::int64_t element) {
+          const std::int64_t row = element / w.key();
+          const std::int64_t column = element % w.key();
+          const std::int64_t start = row / w.heads * per_token;
+          const std::int64_t rope = column - w.k;
+          return rope < 0 ? start + row % w.heads * w.kv() + column
+                          : start + w.heads * w.kv() + (w.remove_interleaving ? rope / 2 : rope % w.half);
+        };
+      case kValue:
+        return [=](std::int64_t element) {
+          const std::int64_t row = element / w.v;
+          return row / w.heads * per_token + row % w.heads * w.kv() + w.k + element % w.v;
+        };
+      default: return {};
     }
-    if (tensor == kPosEmb) {  // always interleaved
-      return element / (2 * w.half) * per_token + w.heads * w.kv() + element % (2 * w.half) / 2;
-    }
-    if (tensor != kKey && tensor != kValue) {
-      return -1;
-    }
-    const std::int64_t width = tensor == kKey ? w.key() : w.v;
-    const std::int64_t row = element / width;
-    const std::int64_t column = element % width;
-    const std::int64_t start = row / w.heads * per_token;
-    if (tensor == kValue || column < w.k) {
-      return start + row % w.heads * w.kv() + (tensor == kValue ? w.k : 0) + column;
-    }
-    const std::int64_t rope = column - w.k;
-    return start + w.heads * w.kv() + (w.remove_interleaving ? rope / 2 : rope % w.half);
   }
 };
 

@@ -59,20 +59,22 @@ class Q : public RopeOperation {
     return result;
   }
 
-  std::int64_t group(const Problem& problem, std::size_t tensor, std::int64_t element, bool output) const override {
+  GroupOf groups(const Problem& problem, std::size_t tensor, bool output) const override {
     if (tensor != 0) {
-      return -1;
+      return {};
     }
     const std::int64_t nope = problem.integer("nope_dim");
     const std::int64_t half = problem.integer("emb_dim") / 2;
     const std::int64_t rope_at = problem.flag("rope_first") ? 0 : nope;
-    const std::int64_t row = element / (nope + 2 * half);
-    const std::int64_t dim = element % (nope + 2 * half);
-    const std::int64_t rope = dim - rope_at;
-    if (rope < 0 || rope >= 2 * half) {
-      return row * (nope + half) + half + (rope < 0 ? dim : dim - 2 * half);
-    }
-    return row * (nope + half) + (interleaved(problem, output) ? rope / 2 : rope % half);
+    return [nope, half, rope_at, pairs = interleaved(problem, output)](std::int64_t element) {
+      const std::int64_t row = element / (nope + 2 * half);
+      const std::int64_t dim = element % (nope + 2 * half);
+      const std::int64_t rope = dim - rope_at;
+      if (rope < 0 || rope >= 2 * half) {
+        return row * (nope + half) + half + (rope < 0 ? dim : dim - 2 * half);
+      }
+      return row * (nope + half) + (pairs ? rope / 2 : rope % half);
+    };
   }
 
  private:

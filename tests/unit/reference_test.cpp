@@ -131,14 +131,14 @@ TEST(ReferenceTest, BackwardIsTheTransposeOfForwardInEveryGroup) {
         const std::size_t b = other.tensor_index(partner);
         if (mine.tensors()[a].role != Role::in) {
           for (std::size_t i = 0; i < here.outputs.at(a).size(); ++i) {
-            const std::int64_t group = mine.group(problem, a, static_cast<std::int64_t>(i), true);
+            const std::int64_t group = mine.groups(problem, a, true)(static_cast<std::int64_t>(i));
             sums[group] += here.outputs.at(a)[i].value * there.inputs[b].at(static_cast<std::int64_t>(i));
             sides[group] |= 1;
           }
         }
         if (mine.tensors()[a].role != Role::out) {
           for (std::size_t i = 0; i < there.outputs.at(b).size(); ++i) {
-            const std::int64_t group = mine.group(problem, a, static_cast<std::int64_t>(i), false);
+            const std::int64_t group = mine.groups(problem, a, false)(static_cast<std::int64_t>(i));
             sums[group] -= there.outputs.at(b)[i].value * here.inputs[a].at(static_cast<std::int64_t>(i));
             sides[group] |= 2;
           }

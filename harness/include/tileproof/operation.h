@@ -12,6 +12,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -140,9 +141,11 @@ class Operation {
   virtual Algebra algebra() const { return {}; }
   // Names a set of output elements that depend on each other only: adjoint compares inner products per group, so
   // that one wrong element is not drowned. `element` is packed row-major in tensor `tensor` (in or out). Groups of
-  // an in tensor and an out tensor share one numbering. -1: no group.
+  // an in tensor and an out tensor share one numbering, dense from 0.
   // `output` says whether the tensor is meant as it goes in or as it comes out (in-place operations permute).
-  virtual std::int64_t group(const Problem& problem, std::size_t tensor, std::int64_t element, bool output) const;
+  // The number of the group of an element. Empty: the tensor has none.
+  using GroupOf = std::function<std::int64_t(std::int64_t element)>;
+  virtual GroupOf groups(const Problem& problem, std::size_t tensor, bool output) const;
 
   // Whether a token's output can differ from its input by more than a copy, i.e. an overrun can show in values.
   virtual bool rotates(const Problem& problem) const = 0;
