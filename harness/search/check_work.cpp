@@ -167,7 +167,7 @@ class Lane {
     for (std::size_t i = 0; i < alone.size(); ++i) {
       if (failed(in_batch[i]) && alone[i].verdict == Verdict::held) {
         alone[i] = std::move(in_batch[i]);
-        alone[i].failure->evidence.push_back(
+        alone[i].failure->evidence.emplace_back(
             "it held when the case was run again alone: a race, or a stray write of another case of its batch");
       }
     }

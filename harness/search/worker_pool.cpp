@@ -307,8 +307,11 @@ bool replace_if_lost(Worker& worker, const PoolCallbacks& callbacks, bool stoppi
 
 void kill_late(Worker& worker, double timeout_seconds, bool stopping) {
   const auto limit = static_cast<std::int64_t>(timeout_seconds * 1e9);
+  // Every unit in flight has its time: only one that is alone may be named for taking too long.
   const auto late = [limit](const Slot& slot) {
-    return (slot.stage == 1 || slot.stage == 2) && steady_ns() - slot.started_ns > limit;
+    const auto units = static_cast<std::int64_t>(slot.batch_to - std::min<std::uint64_t>(slot.unit, slot.batch_to));
+    return (slot.stage == 1 || slot.stage == 2) &&
+           steady_ns() - slot.started_ns > limit * std::max<std::int64_t>(units, 1);
   };
   const bool some_late = late(*worker.alone) || std::any_of(worker.lanes.begin(), worker.lanes.end(), late);
   if (worker.pid > 0 && !worker.timed_out && (some_late || stopping)) {

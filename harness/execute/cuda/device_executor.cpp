@@ -21,7 +21,6 @@ static_assert(kCanaryBytes == kCanaryPeriod);
 constexpr int kSubmitters = 4;  // of 1, 2, 3, 4 and any number, the best on an H200 with 16 cores
 constexpr std::size_t kAlign = 256;
 constexpr std::size_t kBatchBytes = std::size_t{256} << 20;    // of runs and inputs, on the device
-constexpr std::size_t kSparseBytes = std::size_t{1} << 30;     // mapped for one run
 constexpr std::size_t kOutputBytes = std::size_t{2048} << 20;  // kept there until a judge asks
 
 std::size_t round_up(std::size_t value, std::size_t to) { return (value + to - 1) / to * to; }
@@ -107,30 +106,6 @@ void DeviceExecutor::execute(std::span<const RunOrder> orders) {
   }
 }
 
-// Reserves and maps the sparse tensors of a run. Returns how many bytes were mapped.
-std::size_t DeviceExecutor::place_sparse_tensors(Prepared& run) {
-  std::size_t mapped = 0;
-  for (Placed& placed : run.placement.tensors) {
-    if (!placed.layout.sparse) {
-      continue;
-    }
-    const std::size_t size = tileproof::place_sparse(placed, sparse_.page());
-    for (const auto& [from, to] : placed.mapped) {
-      mapped += static_cast<std::size_t>(to - from);
-    }
-    if (mapped > kSparseBytes) {
-      throw EnvironmentError(fmt::format("a sparse run maps more than {} MiB in pages of {} KiB; use fewer rows",
-                                         kSparseBytes >> 20, sparse_.page() >> 10));
-    }
-    placed.base = sparse_.reserve(size) + placed.at;
-    for (const auto& [from, to] : placed.mapped) {
-      sparse_.map(placed.base + from, static_cast<std::size_t>(to - from));
-    }
-    run.regions += placed.mapped.size();
-  }
-  return mapped;
-}
-
 // Places as many runs as fit together; at least one.
 std::size_t DeviceExecutor::choose_batch(std::span<const RunOrder> orders) {
   batch_.clear();
@@ -138,12 +113,15 @@ std::size_t DeviceExecutor::choose_batch(std::span<const RunOrder> orders) {
   input_order_.clear();
   input_bytes_ = 0;
   memory_.reset();
-  sparse_.release();
+  sparse_.recycle();
   std::size_t used = 0;
   for (const RunOrder& order : orders) {
     Placement placement = place(lay_out(*order.problem, *order.memory), overrun_rows(*order.tiling));
     const std::size_t size = round_up(placement.bytes, kAlign);
-    if (!batch_.empty() && used + input_bytes_ + size > kBatchBytes) {
+    // Runs with sparse tensors go alone, so that each finds the memory of the one before it.
+    const bool sparse = std::any_of(placement.tensors.begin(), placement.tensors.end(),
+                                    [](const Placed& placed) { return placed.layout.sparse; });
+    if (!batch_.empty() && (sparse || used + input_bytes_ + size > kBatchBytes)) {
       break;
     }
     used += size;
@@ -151,7 +129,11 @@ std::size_t DeviceExecutor::choose_batch(std::span<const RunOrder> orders) {
     run.order = &order;
     run.placement = std::move(placement);
     run.memory = memory_.take(size);
-    used += place_sparse_tensors(run);
+    used += sparse_.place(run.placement.tensors);
+    run.regions = 1;
+    for (const Placed& placed : run.placement.tensors) {
+      run.regions += placed.mapped.size();
+    }
     for (Placed& placed : run.placement.tensors) {
       placed.base = placed.layout.sparse ? placed.base : run.memory + placed.at;
       const TensorShape& shape = placed.layout.shape;
@@ -164,6 +146,9 @@ std::size_t DeviceExecutor::choose_batch(std::span<const RunOrder> orders) {
         input_order_.emplace_back(&input, input_bytes_);
         input_bytes_ += round_up(input.bytes.size(), kAlign);
       }
+    }
+    if (sparse) {
+      break;
     }
   }
   return batch_.size();

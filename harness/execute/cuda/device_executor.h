@@ -6,11 +6,12 @@
 #include <cuda_runtime.h>
 
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
-#include "execute/cuda/address_space.h"
 #include "execute/cuda/checked.h"
 #include "execute/cuda/kernels.h"
+#include "execute/cuda/sparse_memory.h"
 #include "execute/executor.h"
 #include "memory/arena.h"
 
@@ -52,7 +53,6 @@ class DeviceExecutor : public Executor {
     std::size_t damaged = 0, verdicts = 0, regions = 0, walks = 0, inputs = 0, bytes = 0;
   };
 
-  std::size_t place_sparse_tensors(Prepared& run);
   void add_regions(const Prepared& run, std::size_t index);
   std::size_t choose_batch(std::span<const RunOrder> orders);
   void place_outputs();
@@ -73,7 +73,7 @@ class DeviceExecutor : public Executor {
   std::byte* canary_ = nullptr;
   DevicePool outputs_;   // kept until begin()
   DevicePool memory_;    // of one batch
-  AddressSpace sparse_;  // too
+  SparseMemory sparse_;  // too
   PinnedBuffer staging_;
   PinnedBuffer downloads_;
   std::vector<Taken> taken_;  // by ticket

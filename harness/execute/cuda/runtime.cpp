@@ -32,13 +32,13 @@ CudaReport look() {
   int runtime = 0;
   cudaError_t error = cudaDriverGetVersion(&driver);
   error = error == cudaSuccess ? cudaRuntimeGetVersion(&runtime) : error;
-  report.lines.push_back(fmt::format("driver   {}; {} is linked into this binary",
-                                     driver == 0 ? "none" : "CUDA " + version_text(driver),
-                                     "CUDA " + version_text(CUDART_VERSION)));
+  report.lines.emplace_back(fmt::format("driver   {}; {} is linked into this binary",
+                                        driver == 0 ? "none" : "CUDA " + version_text(driver),
+                                        "CUDA " + version_text(CUDART_VERSION)));
   error = error == cudaSuccess ? cudaGetDeviceCount(&report.gpus) : error;
   if (error != cudaSuccess || report.gpus == 0) {
     report.gpus = 0;
-    report.lines.push_back("gpu      none");
+    report.lines.emplace_back("gpu      none");
     report.reason = error == cudaSuccess ? "the CUDA driver sees no GPU"
                     : driver == 0        ? "there is no CUDA driver (libcuda.so.1) on this machine"
                                          : fmt::format("{} ({})", cudaGetErrorName(error), cudaGetErrorString(error));
