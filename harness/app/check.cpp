@@ -102,7 +102,7 @@ void add_check(CLI::App& app, Command& chosen) {
   command.add_option("--corpus", a->corpus, "files of cases to run first; '-': standard input")->type_name("FILE ...");
   command.add_option("--jobs", a->jobs, "worker processes; default: one per core")->type_name("N");
   command.add_option("--gpus", a->gpus, "cuda: this many GPUs, one worker process each; default 1")->type_name("N");
-  command.add_option("--timeout", a->timeout, "a case that takes longer hangs; default 10s")->type_name("TIME");
+  command.add_option("--timeout", a->timeout, "a launch that takes longer hangs; default 10s")->type_name("TIME");
   a->files.add_options(command);
   command.add_flag("--stop-on-failure", a->stop_on_failure, "a subject is done at its first failure");
   command.callback([a, &chosen] { chosen = [a] { return check(*a); }; });

@@ -103,7 +103,7 @@ void add_replay(CLI::App& app, Command& chosen) {
   command.add_option("--property", a->properties, "only these properties, as globs; may be repeated")
       ->allow_extra_args(false)
       ->type_name("GLOB");
-  command.add_option("--timeout", a->timeout, "a case that takes longer hangs; default 10s")->type_name("TIME");
+  command.add_option("--timeout", a->timeout, "a launch that takes longer hangs; default 10s")->type_name("TIME");
   a->files.add_options(command);
   command.callback([a, &chosen] { chosen = [a] { return replay(*a); }; });
 }

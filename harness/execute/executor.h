@@ -46,23 +46,25 @@ class Executor {
 
 std::unique_ptr<Executor> make_cpu_executor();
 
-// Where an executor notes that launches are under way: set to 2 before them and back to 1 when they have ended. Null:
-// nowhere. Of the calling thread.
-std::atomic<std::uint32_t>*& launch_stage();
+std::int64_t steady_ns();
+
+// What a thread is at, for a watchdog in another process.
+struct Watched {
+  std::atomic<std::uint32_t> stage{0};    // 0 idle, 1 working, 2 inside launches
+  std::atomic<std::int64_t> since_ns{0};  // steady clock, when that began
+};
+// Where an executor notes that launches begin and end, of the calling thread. Null: nowhere.
+Watched*& watched();
+void note_stage(std::uint32_t stage);
+// Notes that the work outside launches goes on: the stage begins anew.
+void note_progress();
 
 class LaunchScope {
  public:
-  LaunchScope() { set(2); }
-  ~LaunchScope() { set(1); }
+  LaunchScope() { note_stage(2); }
+  ~LaunchScope() { note_stage(1); }
   LaunchScope(const LaunchScope&) = delete;
   LaunchScope& operator=(const LaunchScope&) = delete;
-
- private:
-  static void set(std::uint32_t stage) {
-    if (launch_stage() != nullptr) {
-      *launch_stage() = stage;
-    }
-  }
 };
 
 // Where the time of the calling thread went, in seconds.

@@ -1,5 +1,7 @@
 #include "execute/runner.h"
 
+#include <ctime>
+
 #include "execute/launch_request.h"
 #include "memory/arena.h"
 
@@ -81,10 +83,25 @@ class CpuExecutor : public Executor {
 
 std::unique_ptr<Executor> make_cpu_executor() { return std::make_unique<CpuExecutor>(); }
 
-std::atomic<std::uint32_t>*& launch_stage() {
-  static thread_local std::atomic<std::uint32_t>* stage = nullptr;
-  return stage;
+std::int64_t steady_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
 }
+
+Watched*& watched() {
+  static thread_local Watched* place = nullptr;
+  return place;
+}
+
+void note_stage(std::uint32_t stage) {
+  if (Watched* place = watched()) {
+    place->since_ns = steady_ns();
+    place->stage = stage;
+  }
+}
+
+void note_progress() { note_stage(1); }
 
 StageTimes& stage_times() {
   static thread_local StageTimes times;

@@ -251,12 +251,18 @@ bool parse_order(const Word& word, const KeyValue& pair, Tiling& tiling) {
     return false;
   }
   Order& order = pair.key == "threads" ? tiling.threads : tiling.blocks;
+  const Order other = pair.key == "threads" ? tiling.blocks : tiling.threads;
   const std::size_t colon = pair.value.find(':');
   const std::string_view name = pair.value.substr(0, colon);
   const bool plain = colon == std::string_view::npos;
   const std::int64_t seed = plain ? -1 : number(pair.value.substr(colon + 1)).value_or(-1);
   for (int i = 0; i < 3; ++i) {
     const bool shuffled = static_cast<Order>(i) == Order::shuffled;
+    if (shuffled && name == kOrders[i] && other == Order::shuffled && seed >= 0 &&
+        static_cast<std::uint64_t>(seed) != tiling.order_seed) {
+      throw InputError(fmt::format("column {}: key '{}': value '{}' given, expected shuffled:{}: one seed per tiling",
+                                   word.column, pair.key, pair.value, tiling.order_seed));
+    }
     if (name == kOrders[i] && (shuffled ? seed >= 0 : plain)) {
       order = static_cast<Order>(i);
       tiling.order_seed = shuffled ? static_cast<std::uint64_t>(seed) : tiling.order_seed;

@@ -88,8 +88,11 @@ class Ledger {
     const Case c = work_.at(subject, unit);
     if (is_smaller(finding, elements_of(c.problem), unit)) {
       finding.case_text = text(c);
-      finding.message = death.how == "timeout" ? "the launch did not end in time and was killed"
-                                               : fmt::format("the process that launched it died with {}", death.how);
+      finding.message = death.how == "timeout"
+                            ? fmt::format("{} did not end within {:g} s and was killed",
+                                          death.inside_launch ? "the launch" : "the work between two launches",
+                                          options_.timeout_seconds)
+                            : fmt::format("the process that launched it died with {}", death.how);
       finding.evidence = evidence_of(death);
     }
   }
@@ -137,7 +140,9 @@ class Ledger {
                       death.in_flight)};
     }
     if (!death.inside_launch) {
-      return {"it died after a launch had returned: the kernel damaged memory outside its tensors"};
+      return {death.how == "timeout"
+                  ? "the kernel damaged memory outside its tensors, or the case needs a longer --timeout"
+                  : "it died after a launch had returned: the kernel damaged memory outside its tensors"};
     }
     return {};
   }

@@ -30,7 +30,7 @@ struct CheckOptions {
   double seconds = 30;
   int jobs = 0;                  // 0: one process per core; cuda: two threads per core, shared among the GPUs
   int gpus = 1;                  // of cuda subjects, one worker process each; all subjects are of one device
-  double timeout_seconds = 10;   // a case that takes longer hangs
+  double timeout_seconds = 10;   // a launch that takes longer hangs
   std::vector<Case> corpus;      // run first, on every subject of its operation
   bool stop_on_failure = false;  // a subject is done at its first failure
   std::function<void(const Progress&)> progress;  // a few times a second; may be empty

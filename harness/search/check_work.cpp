@@ -76,7 +76,7 @@ class Lane {
         slot_(slot),
         send_(side.send),
         engine_(make_executor(options.subjects.front()->raw->device, side.number)) {
-    launch_stage() = &slot_.stage;
+    watched() = &slot_;
   }
 
   // What the slot's chunk has left, then chunk after chunk.
@@ -104,7 +104,7 @@ class Lane {
     slot_.claimed_to = to;
     while (from < to && !board_.subject(subject).done && work_.has(subject, from)) {
       slot_.batch_to = std::min(from + batch, to);
-      slot_.started_ns = steady_ns();
+      slot_.since_ns = steady_ns();
       slot_.stage = 1;
       std::uint64_t end = from;
       std::vector<Case> cases;

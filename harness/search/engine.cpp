@@ -225,6 +225,7 @@ std::vector<std::vector<Judged>> Engine::check(const Subject& subject, std::span
     p.inputs->resize(std::max(p.inputs->size(), p.plan.problems().size()));
     const Stopwatch watch(stage_times().inputs);
     for (ProblemId id = 0; id < p.plan.problems().size(); ++id) {
+      note_progress();
       make_inputs(p.plan.problems()[id], (*p.inputs)[id]);
     }
   }
@@ -242,6 +243,7 @@ std::vector<std::vector<Judged>> Engine::check(const Subject& subject, std::span
       if (properties[i]->judges_failed_launches()) {
         add_failed_runs(subject, p.plan, p.runs, p.expectations[i]);
       }
+      note_progress();
       judged.push_back(judge_one(*properties[i], p.context, p.expectations[i], results, p.runs));
     }
   }

@@ -12,7 +12,6 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <ctime>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -311,7 +310,7 @@ void kill_late(Worker& worker, double timeout_seconds, bool stopping) {
   const auto late = [limit](const Slot& slot) {
     const auto units = static_cast<std::int64_t>(slot.batch_to - std::min<std::uint64_t>(slot.unit, slot.batch_to));
     return (slot.stage == 1 || slot.stage == 2) &&
-           steady_ns() - slot.started_ns > limit * std::max<std::int64_t>(units, 1);
+           steady_ns() - slot.since_ns > limit * std::max<std::int64_t>(units, 1);
   };
   const bool some_late = late(*worker.alone) || std::any_of(worker.lanes.begin(), worker.lanes.end(), late);
   if (worker.pid > 0 && !worker.timed_out && (some_late || stopping)) {
@@ -321,12 +320,6 @@ void kill_late(Worker& worker, double timeout_seconds, bool stopping) {
 }
 
 }  // namespace
-
-std::int64_t steady_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
-}
 
 void end_with_lost_device(Slot& slot, const char* error) {
   std::snprintf(slot.error.data(), slot.error.size(), "%s", error);

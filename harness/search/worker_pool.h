@@ -13,18 +13,18 @@
 #include <string>
 #include <vector>
 
+#include "execute/executor.h"
+
 namespace tileproof {
 
 // What a lane of a worker has in flight; lives in shared memory and outlives the worker. A lane does one batch of units
 // at a time; workers have several lanes where they are threads that share a device.
-struct Slot {
-  // 0 idle, 1 working, 2 inside a launch; 3 (of the slot for suspects): all of them are done.
-  std::atomic<std::uint32_t> stage{0};
+// `stage` 3, of the slot for suspects: all of them are done.
+struct Slot : Watched {
   std::atomic<std::uint32_t> subject{0};
   std::atomic<std::uint64_t> unit{0};        // the next whose verdicts are not recorded yet
   std::atomic<std::uint64_t> batch_to{0};    // one past the last unit in flight
   std::atomic<std::uint64_t> claimed_to{0};  // one past the last unit of the chunk it claimed
-  std::atomic<std::int64_t> started_ns{0};   // steady clock, of the batch in flight
   std::array<char, 64> error{};              // what a worker that ends by itself says of the device it lost
 };
 
@@ -61,14 +61,13 @@ struct PoolCallbacks {
   std::function<bool()> stop;                       // in the supervisor; true kills what is still running after a grace
 };
 
-// Runs `workers` processes of `lanes` lanes each until all are done. Throws EnvironmentError when processes or memory
-// cannot be had.
+// Runs `workers` processes of `lanes` lanes each until all are done. One that stays in one launch, or in one step of
+// the work between two, for longer than the timeout is killed; a batch has the timeout of all of its units. Throws
+// EnvironmentError when processes or memory cannot be had.
 void run_pool(int workers, int lanes, double timeout_seconds, const PoolCallbacks& callbacks);
 
 // In a worker whose device is lost: leaves the error's name for the supervisor and ends the process.
 [[noreturn]] void end_with_lost_device(Slot& slot, const char* error);
-
-std::int64_t steady_ns();
 
 }  // namespace tileproof
 

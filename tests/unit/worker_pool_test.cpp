@@ -70,7 +70,7 @@ class Pool : public ::testing::Test {
     slot.claimed_to = to;
     for (; from < to; from = slot.batch_to) {
       slot.batch_to = std::min(from + batch, to);
-      slot.started_ns = steady_ns();
+      slot.since_ns = steady_ns();
       slot.stage = 2;
       launch(slot, from, slot.batch_to - 1);
       for (std::uint64_t unit = from; unit < slot.batch_to; ++unit) {

@@ -5,7 +5,7 @@
 // reference, `list` and every property read this declaration; none of them knows an operation by name.
 //
 // To add one: derive from Operation, and register it with register_operation() from a function that
-// reference/CMakeLists.txt lists. See reference/mla_rope for six of them.
+// reference/operations.cpp calls. See reference/mla_rope for six of them.
 #ifndef TILEPROOF_OPERATION_H
 #define TILEPROOF_OPERATION_H
 
@@ -143,7 +143,7 @@ class Operation {
   // that one wrong element is not drowned. `element` is packed row-major in tensor `tensor` (in or out). Groups of
   // an in tensor and an out tensor share one numbering, dense from 0.
   // `output` says whether the tensor is meant as it goes in or as it comes out (in-place operations permute).
-  // The number of the group of an element. Empty: the tensor has none.
+  // Returns what gives the number of the group of an element; empty: the tensor has none.
   using GroupOf = std::function<std::int64_t(std::int64_t element)>;
   virtual GroupOf groups(const Problem& problem, std::size_t tensor, bool output) const;
 

@@ -4,7 +4,8 @@
 // plan() decided comes back to judge(). The engine takes the union of all plans, executes each distinct run once, and
 // then judges. A property sees operations, subjects and tensors only through their declarations.
 //
-// To add one: one file in properties/ that ends in TILEPROOF_PROPERTY(ClassName), listed in properties/CMakeLists.txt.
+// To add one: one file properties/NAME.cpp that defines `const Property& NAME_property()`, and NAME in the list of
+// properties/CMakeLists.txt.
 #ifndef TILEPROOF_PROPERTY_H
 #define TILEPROOF_PROPERTY_H
 
@@ -118,9 +119,8 @@ struct Expectation {
   bool power = false;
   std::string reason;  // why it does not apply, or why it has no power
   std::vector<RunId> runs;
-  ProblemId problem = 0;  // base problem
 
-  static Expectation no(std::string why) { return {false, false, std::move(why), {}, 0}; }
+  static Expectation no(std::string why) { return {false, false, std::move(why), {}}; }
 };
 
 struct Failure {
