@@ -80,12 +80,12 @@ class Adjoint : public Property {
       const std::size_t a = mine.tensor_index(own);
       const std::size_t b = other.tensor_index(partner);
       if (mine.tensors()[a].role != Role::in) {  // F e against y
-        add(problem, a, true, results.run(expectation.runs[0]).outputs[a], my_bounds[a], results.inputs(there)[b], 1,
+        add(problem, a, true, results.outputs(expectation.runs[0])[a], my_bounds[a], results.inputs(there)[b], 1,
             groups);
       }
       if (mine.tensors()[a].role != Role::out) {  // e against F' y
-        add(problem, a, false, results.run(there).outputs[b], other_bounds[b], results.inputs(expectation.runs[0])[a],
-            -1, groups);
+        add(problem, a, false, results.outputs(there)[b], other_bounds[b], results.inputs(expectation.runs[0])[a], -1,
+            groups);
       }
     }
     for (const Sums& sums : groups) {

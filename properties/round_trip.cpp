@@ -152,7 +152,7 @@ class RoundTrip : public Property {
             sums_heads(*context.subject.operation, own)) {
           continue;
         }
-        if (auto failure = missed(wanted, results.run(back).outputs[its], bounds[its], slack)) {
+        if (auto failure = missed(wanted, results.outputs(back)[its], bounds[its], slack)) {
           failure->evidence.push_back("undone by " + ways[i].subject->name + ": " + text(ways[i].problem));
           return failure;
         }

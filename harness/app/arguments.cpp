@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "execute/device.h"
+
 namespace tileproof {
 
 std::uint64_t whole_number(std::string_view option, const std::string& text, std::uint64_t min, std::uint64_t max) {
@@ -33,7 +35,7 @@ double duration(std::string_view option, const std::string& text) {
   return seconds;
 }
 
-std::vector<const Subject*> choose_subjects(const std::vector<std::string>& globs) {
+std::vector<const Subject*> choose_subjects(const std::string& device, const std::vector<std::string>& globs) {
   for (const std::string& glob : globs) {
     if (matching_subjects({glob}).empty()) {
       throw InputError(fmt::format(
@@ -42,7 +44,12 @@ std::vector<const Subject*> choose_subjects(const std::vector<std::string>& glob
           glob, subjects().front().name, subjects().front().operation->name()));
     }
   }
-  return matching_subjects(globs);
+  std::vector<const Subject*> chosen = subjects_on(device, globs);
+  if (chosen.empty()) {
+    throw InputError(fmt::format("--device '{}' given, but no subject that matches '{}' is one of that device", device,
+                                 fmt::join(globs, "' '")));
+  }
+  return chosen;
 }
 
 std::vector<const Property*> choose_properties(const std::vector<std::string>& globs) {

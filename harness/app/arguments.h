@@ -18,7 +18,8 @@ std::uint64_t whole_number(std::string_view option, const std::string& text, std
 double duration(std::string_view option, const std::string& text);
 
 // Every glob must match something: one that does not is a misspelling, and what it names would silently go unchecked.
-std::vector<const Subject*> choose_subjects(const std::vector<std::string>& globs);
+// `device`: auto, cpu or cuda (subjects_on()).
+std::vector<const Subject*> choose_subjects(const std::string& device, const std::vector<std::string>& globs);
 std::vector<const Property*> choose_properties(const std::vector<std::string>& globs);
 
 }  // namespace tileproof

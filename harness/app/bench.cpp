@@ -5,10 +5,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <barrier>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <memory>
+#include <new>
+#include <thread>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -18,57 +21,103 @@
 #include "app/commands.h"
 #include "app/output.h"
 #include "app/peer_mix.h"
-#include "execute/runner.h"
+
+#include "execute/device.h"
 #include "memory/arena.h"
 #include "memory/counter_random.h"
-#include "memory/recipes.h"
 #include "record/output_file.h"
-#include "search/results.h"
+#include "search/engine.h"
 
 namespace tileproof {
 
 namespace {
 
+constexpr std::size_t kWarmUp = 256;  // checks of each job before time is taken
+
 struct Share {
   std::uint64_t checks = 0;
   double rate = 0;   // checks per second
-  double total = 0;  // seconds, as all that follow
-  double fill = 0, kernel = 0, gather = 0;
-  PeerTimes times;
+  double total = 0;  // seconds
+  StageTimes times;
   long peak_kib = 0;
   bool failed = false;
 };
 
-void work(Share& share, int job, double seconds) {
-  const Subject& subject = *clean_subject(kPeerOperation, "cpu");
-  CounterStream draw(1, static_cast<std::uint64_t>(job));
-  Arena arena;
-  std::vector<HostTensors> inputs(1);
+// What every lane is told.
+struct Mix {
+  std::string device;
+  int jobs = 1;
+  double seconds = 0;
+  std::size_t batch = 1;  // checks per synchronisation
+};
+
+// One lane: a process of its own on the cpu, a thread beside others on a GPU.
+void work(Share& share, int lane, const Mix& mix, int ordinal, std::barrier<>& together) {
+  const Subject& subject = *clean_subject(kPeerOperation, mix.device);
+  const std::vector<const Property*> properties{&peer_check()};
+  CounterStream draw(1, static_cast<std::uint64_t>(lane));
+  Engine engine(make_executor(mix.device, ordinal));
+  std::vector<Case> cases;
+  const auto one_batch = [&] {
+    cases.clear();
+    while (cases.size() < mix.batch) {
+      cases.push_back(peer_case(*subject.operation, draw));
+    }
+    for (const std::vector<Judged>& judged : engine.check(subject, cases, properties)) {
+      share.failed = share.failed || judged.front().verdict != Verdict::held;
+    }
+  };
+  for (std::size_t done = 0; done < kWarmUp; done += mix.batch) {
+    one_batch();  // memory, and on a GPU modules, are had at first use
+  }
+  together.arrive_and_wait();
+  stage_times() = {};
   const auto start = std::chrono::steady_clock::now();
-  while (share.total < seconds) {
-    share.failed |= !peer_check_holds(arena, subject, peer_case(*subject.operation, draw), inputs, share.times);
-    ++share.checks;
+  while (share.total < mix.seconds) {
+    one_batch();
+    share.checks += mix.batch;
     share.total = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
-  const StageTimes& times = stage_times();
-  share.fill = times.fill;
-  share.kernel = times.kernel;
-  share.gather = times.judge;
+  share.times = stage_times();
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   share.peak_kib = usage.ru_maxrss;
 }
 
+// All lanes of one process.
+void work_lanes(Share* shares, int first, int count, const Mix& mix, int ordinal) {
+  std::barrier together(count);
+  if (count == 1) {
+    work(shares[first], first, mix, ordinal, together);
+    return;
+  }
+  std::vector<std::thread> threads;
+  for (int lane = first; lane < first + count; ++lane) {
+    threads.emplace_back([=, &mix, &together] {
+      try {
+        work(shares[lane], lane, mix, ordinal, together);
+      } catch (const std::exception& error) {
+        std::fprintf(stderr, "tileproof: a lane of the bench failed: %s\n", error.what());
+        _exit(3);
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+}
+
 struct Arguments {
-  std::optional<std::string> json;
-  std::string jobs = "2", time = "5s";
+  std::optional<std::string> json, jobs;
+  std::string device = "cpu", time = "5s", batch = "16";
 };
 
-// Forks the workers, waits for them and returns whether all of them ended well.
-bool run_workers(Share* shares, int jobs, double seconds) {
+// Forks the workers, waits for them and returns whether all of them ended well. On a GPU one process has all lanes.
+bool run_workers(Share* shares, const Mix& mix) {
   std::fflush(nullptr);
   const pid_t supervisor = getpid();
-  for (int job = 0; job < jobs; ++job) {
+  const int lanes = mix.device == "cuda" ? mix.jobs : 1;
+  for (int first = 0; first < mix.jobs; first += lanes) {
     const pid_t pid = fork();
     if (pid < 0) {
       throw EnvironmentError("cannot start a worker process for the bench; use fewer --jobs");
@@ -76,7 +125,7 @@ bool run_workers(Share* shares, int jobs, double seconds) {
     if (pid == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (getppid() == supervisor) {
-        work(shares[job], job, seconds);
+        work_lanes(shares, first, lanes, mix, 0);
       }
       _exit(0);
     }
@@ -88,74 +137,113 @@ bool run_workers(Share* shares, int jobs, double seconds) {
   return ended;
 }
 
+void add(StageTimes& sum, const StageTimes& times) {
+  sum.inputs += times.inputs;
+  sum.fill += times.fill;
+  sum.kernel += times.kernel;
+  sum.gather += times.gather;
+  sum.reference += times.reference;
+  sum.gpu_fill += times.gpu_fill;
+  sum.gpu_kernel += times.gpu_kernel;
+  sum.gpu_compare += times.gpu_compare;
+  sum.gpu_copy += times.gpu_copy;
+}
+
 Share sum_of(const Share* shares, int jobs) {
   Share sum;
+  double longest = 0;
   for (int job = 0; job < jobs; ++job) {
     const Share& share = shares[job];
-    sum.rate += share.total > 0 ? static_cast<double>(share.checks) / share.total : 0;
+    longest = std::max(longest, share.total);
     sum.checks += share.checks;
     sum.total += share.total;
-    sum.times.inputs += share.times.inputs;
-    sum.fill += share.fill;
-    sum.kernel += share.kernel;
-    sum.gather += share.gather;
-    sum.times.reference += share.times.reference;
+    add(sum.times, share.times);
     sum.peak_kib = std::max(sum.peak_kib, share.peak_kib);
     sum.failed |= share.failed;
   }
+  sum.rate = longest > 0 ? static_cast<double>(sum.checks) / longest : 0;
   return sum;
 }
 
-nlohmann::json json_of(const Share& sum, int jobs) {
+// A check is two launches. On a GPU, `streams_busy` says how many of the lanes' streams were at each kind of work at
+// once, on average: where the sum comes near the number of lanes, the GPU is what limits.
+nlohmann::json json_of(const Share& sum, const Mix& mix) {
   const auto percent = [&sum](double part) { return 100 * part / sum.total; };
-  return {{"schema", "tileproof.bench/1"},
-          {"version", TILEPROOF_VERSION},
-          {"checks_per_second", sum.rate},
-          {"checks", sum.checks},
-          {"jobs", jobs},
-          {"peak_kib_per_job", sum.peak_kib},
-          {"percent",
-           {{"inputs", percent(sum.times.inputs)},
-            {"fill", percent(sum.fill)},
-            {"kernel", percent(sum.kernel)},
-            {"guards_and_gather", percent(sum.gather)},
-            {"reference_and_judge", percent(sum.times.reference)}}}};
+  nlohmann::json root{{"schema", "tileproof.bench/1"},
+                      {"version", TILEPROOF_VERSION},
+                      {"device", mix.device},
+                      {"checks_per_second", sum.rate},
+                      {"launches_per_second", 2 * sum.rate},
+                      {"checks", sum.checks},
+                      {"jobs", mix.jobs},
+                      {"batch", mix.batch},
+                      {"peak_kib_per_job", sum.peak_kib},
+                      {"percent",
+                       {{"inputs", percent(sum.times.inputs)},
+                        {"fill", percent(sum.times.fill)},
+                        {"kernel", percent(sum.times.kernel)},
+                        {"guards_and_gather", percent(sum.times.gather)},
+                        {"reference_and_judge", percent(sum.times.reference)}}}};
+  const double wall = sum.total / mix.jobs;
+  root["streams_busy"] = {{"fill", sum.times.gpu_fill / wall},
+                          {"kernel", sum.times.gpu_kernel / wall},
+                          {"compare", sum.times.gpu_compare / wall},
+                          {"copy", sum.times.gpu_copy / wall}};
+  return root;
 }
 
-std::string text_of(const Share& sum, int jobs) {
-  const auto percent = [&sum](double part) { return 100 * part / sum.total; };
-  return fmt::format(
-      "peer mix: {:.0f} checks/s with {} jobs ({} checks, {} MiB a job)\n"
-      "time: inputs {:.0f}%, fill {:.0f}%, kernel {:.0f}%, guards and gather {:.0f}%, reference and judge {:.0f}%\n",
-      sum.rate, jobs, sum.checks, sum.peak_kib / 1024, percent(sum.times.inputs), percent(sum.fill),
-      percent(sum.kernel), percent(sum.gather), percent(sum.times.reference));
+std::string text_of(const nlohmann::json& root) {
+  const auto list = [&root](const char* key, std::string_view unit) {
+    std::vector<std::string> parts;
+    for (const auto& [name, value] : root[key].items()) {
+      parts.push_back(fmt::format("{} {:.1f}{}", name, value.get<double>(), unit));
+    }
+    return fmt::format("{}", fmt::join(parts, ", "));
+  };
+  std::string text =
+      fmt::format("peer mix on {}: {:.0f} checks/s, {:.0f} launches/s with {} jobs ({} checks, {} MiB a job)\n",
+                  root["device"].get<std::string>(), root["checks_per_second"].get<double>(),
+                  root["launches_per_second"].get<double>(), root["jobs"].get<int>(),
+                  root["checks"].get<std::uint64_t>(), root["peak_kib_per_job"].get<long>() / 1024);
+  text += fmt::format("time of a job: {}\n", list("percent", "%"));
+  if (root["device"] == "cuda") {
+    text += fmt::format("streams busy on the GPU: {}\n", list("streams_busy", ""));
+  }
+  return text;
 }
 
 int bench(const Arguments& a) {
-  const int jobs = static_cast<int>(whole_number("--jobs", a.jobs, 1, 1024));
-  const double seconds = duration("--time", a.time);
+  const bool cuda = a.device == "cuda";
+  if (cuda && !cuda_report().usable()) {
+    throw EnvironmentError("device 'cuda' cannot be used: " + cuda_report().reason);
+  }
+  // On a GPU half of the lanes wait for it while the others compute references.
+  const int fallback = cuda ? 2 * static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN))) : 2;
+  const Mix mix{a.device, a.jobs ? static_cast<int>(whole_number("--jobs", *a.jobs, 1, 1024)) : fallback,
+                duration("--time", a.time), cuda ? whole_number("--batch", a.batch, 1, 4096) : 1};
   const bool json_on_output = a.json == "-";
   std::optional<OutputFile> file;
   if (a.json && !json_on_output) {
     file.emplace("--json", *a.json);
   }
-  const std::size_t size = sizeof(Share) * static_cast<std::size_t>(jobs);
+  const std::size_t size = sizeof(Share) * static_cast<std::size_t>(mix.jobs);
   void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
     throw EnvironmentError("cannot map shared memory for the bench");
   }
-  auto* shares = static_cast<Share*>(memory);
-  const bool ended = run_workers(shares, jobs, seconds);
-  const Share sum = sum_of(shares, jobs);
+  auto* shares = new (memory) Share[static_cast<std::size_t>(mix.jobs)];
+  const bool ended = run_workers(shares, mix);
+  const Share sum = sum_of(shares, mix.jobs);
   munmap(memory, size);
   if (!ended || sum.failed) {
     throw EnvironmentError("a check of the bench did not hold, or a worker died: its figures mean nothing");
   }
-  const std::string document = json_of(sum, jobs).dump(2) + "\n";
+  const nlohmann::json root = json_of(sum, mix);
+  const std::string document = root.dump(2) + "\n";
   if (file) {
     file->commit(document);
   }
-  say(json_on_output ? document : text_of(sum, jobs));
+  say(json_on_output ? document : text_of(root));
   return 0;
 }
 
@@ -173,7 +261,9 @@ void add_bench(CLI::App& app, Command& chosen) {
   command.footer(kFooter);
   command.add_option("--json", a->json, "write tileproof.bench/1; '-': to standard output, instead of the text")
       ->type_name("FILE");
-  command.add_option("--jobs", a->jobs, "worker processes; default 2")->type_name("N");
+  command.add_option("--device", a->device, "cpu or cuda; default cpu")->check(CLI::IsMember({"cpu", "cuda"}));
+  command.add_option("--jobs", a->jobs, "worker processes, default 2; cuda: threads, default 2 a core")->type_name("N");
+  command.add_option("--batch", a->batch, "cuda: checks per synchronisation of a thread; default 16")->type_name("N");
   command.add_option("--time,--seconds", a->time, "how long; default 5s")->type_name("TIME");
   command.callback([a, &chosen] { chosen = [a] { return bench(*a); }; });
 }

@@ -11,6 +11,8 @@
 #include "app/commands.h"
 #include "app/output.h"
 #include "app/report_files.h"
+#include "execute/device.h"
+#include "memory/arena.h"
 #include "search/corpus.h"
 
 namespace tileproof {
@@ -30,7 +32,7 @@ constexpr char kFooter[] =
 struct Arguments {
   std::vector<std::string> subjects, properties, corpus;
   std::string device = "auto", timeout = "10s";
-  std::optional<std::string> time, cases, seed, jobs;
+  std::optional<std::string> time, cases, seed, jobs, gpus;
   ReportFiles files;
   bool stop_on_failure = false;
 };
@@ -49,16 +51,18 @@ void read_budget(const Arguments& a, CheckOptions& options) {
 }
 
 CheckOptions read_options(const Arguments& a) {
-  if (a.device == "cuda") {
-    throw EnvironmentError("--device 'cuda' given, but this build runs kernels on the cpu only; use --device cpu");
-  }
   CheckOptions options;
   read_budget(a, options);
   options.timeout_seconds = duration("--timeout", a.timeout);
   options.seed = a.seed ? whole_number("--seed", *a.seed, 0, UINT64_MAX) : std::random_device{}();
   options.jobs = a.jobs ? static_cast<int>(whole_number("--jobs", *a.jobs, 1, 1024)) : 0;
+  options.gpus = a.gpus ? static_cast<int>(whole_number("--gpus", *a.gpus, 1, 64)) : 1;
   options.stop_on_failure = a.stop_on_failure;
-  options.subjects = choose_subjects(a.subjects);
+  options.subjects = choose_subjects(a.device, a.subjects);
+  if (std::string_view(options.subjects.front()->raw->device) == "cuda" && options.gpus > cuda_report().gpus) {
+    throw EnvironmentError(
+        fmt::format("--gpus {} given, but this machine has {} usable", options.gpus, cuda_report().gpus));
+  }
   options.properties = choose_properties(a.properties);
   for (const std::string& path : a.corpus) {
     const std::vector<Case> cases = read_corpus(path);
@@ -97,6 +101,7 @@ void add_check(CLI::App& app, Command& chosen) {
       ->type_name("GLOB");
   command.add_option("--corpus", a->corpus, "files of cases to run first; '-': standard input")->type_name("FILE ...");
   command.add_option("--jobs", a->jobs, "worker processes; default: one per core")->type_name("N");
+  command.add_option("--gpus", a->gpus, "cuda: this many GPUs, one worker process each; default 1")->type_name("N");
   command.add_option("--timeout", a->timeout, "a launch that takes longer hangs; default 10s")->type_name("TIME");
   a->files.add_options(command);
   command.add_flag("--stop-on-failure", a->stop_on_failure, "a subject is done at its first failure");

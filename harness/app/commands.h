@@ -16,6 +16,7 @@ void add_list(CLI::App& app, Command& chosen);
 void add_check(CLI::App& app, Command& chosen);
 void add_replay(CLI::App& app, Command& chosen);
 void add_bench(CLI::App& app, Command& chosen);
+void add_agree(CLI::App& app, Command& chosen);
 void add_doctor(CLI::App& app, Command& chosen);
 
 }  // namespace tileproof

@@ -1,5 +1,4 @@
 // tileproof doctor: what this machine can run, and why not the rest. Everything it says it has just tried.
-#include <dlfcn.h>
 #include <sched.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -9,6 +8,7 @@
 
 #include "app/commands.h"
 #include "app/output.h"
+#include "execute/device.h"
 #include "execute/fiber.h"
 #include "memory/arena.h"
 
@@ -112,32 +112,9 @@ Probe sparse_memory() {
   }
 }
 
-// The driver is opened at run time only, so that one binary serves machines with and without it.
-std::string gpu() {
-  void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (driver == nullptr) {
-    return "none: there is no libcuda.so.1, the driver is not installed";
-  }
-  const auto initialise = reinterpret_cast<int (*)(unsigned)>(dlsym(driver, "cuInit"));
-  const auto count_devices = reinterpret_cast<int (*)(int*)>(dlsym(driver, "cuDeviceGetCount"));
-  const auto name_device = reinterpret_cast<int (*)(char*, int, int)>(dlsym(driver, "cuDeviceGetName"));
-  if (initialise == nullptr || count_devices == nullptr || name_device == nullptr) {
-    return "none: libcuda.so.1 is no CUDA driver, it lacks cuInit, cuDeviceGetCount or cuDeviceGetName";
-  }
-  if (const int error = initialise(0); error != 0) {
-    return fmt::format("none: the driver is there, but cuInit gave error {} (no device, or no access to it)", error);
-  }
-  int count = 0;
-  char name[256] = "?";
-  if (count_devices(&count) != 0 || count == 0 || name_device(name, sizeof name, 0) != 0) {
-    return "none: the driver is there, but it offers no device";
-  }
-  return fmt::format("{} ({} in all)", name, count);
-}
-
 std::string toolkit() {
 #ifdef TILEPROOF_TOOLKIT
-  return "every kernel was compiled by nvcc too: " TILEPROOF_TOOLKIT;
+  return "every kernel was compiled by nvcc too, of CUDA " TILEPROOF_TOOLKIT;
 #else
   return "none when this was built (or TILEPROOF_CUDA=OFF): kernels were compiled for the cpu only";
 #endif
@@ -147,20 +124,24 @@ int doctor() {
   const Probe fiber = fibers();
   const Probe sparse = sparse_memory();
   std::size_t clean = 0;
-  for (const Subject& subject : subjects()) {
-    clean += subject.fault ? 0 : 1;
+  const std::vector<const Subject*> on_cpu = subjects_on("cpu", {"*", "*@*"});
+  for (const Subject* subject : on_cpu) {
+    clean += subject->fault ? 0 : 1;
   }
   const auto word = [](const Probe& probe) { return probe.usable ? "usable" : "NOT USABLE"; };
   say(fmt::format("version    {}\n", TILEPROOF_VERSION));
   say(fmt::format("system     {}\n", machine()));
   say(fmt::format("cpu        {}\n", features()));
   say(fmt::format("compiler   {}\n", compiler()));
-  say(fmt::format("device cpu {}; {} subjects, {} known faults\n", word(fiber), clean, subjects().size() - clean));
+  say(fmt::format("device cpu {}; {} subjects, {} known faults\n", word(fiber), clean, on_cpu.size() - clean));
   say(fmt::format("  fibers   {}, {}\n", word(fiber), fiber.text));
   say(fmt::format("  sparse   {}, {}\n", word(sparse), sparse.text));
-  say("device cuda NOT USABLE, this build has no cuda device\n");
+  const CudaReport& cuda = cuda_report();
+  say(fmt::format("device cuda {}\n", cuda.usable() ? "usable" : "NOT USABLE, " + cuda.reason));
   say(fmt::format("  toolkit  {}\n", toolkit()));
-  say(fmt::format("  gpu      {}\n", gpu()));
+  for (const std::string& line : cuda.lines) {
+    say(fmt::format("  {}\n", line));
+  }
   return fiber.usable ? 0 : 3;
 }
 

@@ -77,6 +77,7 @@ int run(int argc, char** argv) {
   add_replay(app, chosen);
   add_list(app, chosen);
   add_bench(app, chosen);
+  add_agree(app, chosen);
   add_doctor(app, chosen);
   if (parse(app, argc, argv)) {
     return 0;

@@ -1,9 +1,5 @@
 #include "app/peer_mix.h"
 
-#include <chrono>
-
-#include "execute/runner.h"
-#include "memory/recipes.h"
 #include "search/results.h"
 
 namespace tileproof {
@@ -13,6 +9,31 @@ namespace {
 constexpr std::int64_t kHeads[] = {1, 2, 3, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128};
 constexpr std::int64_t kEmb[] = {16, 32, 64};
 constexpr std::int64_t kNope[] = {16, 32, 64, 128};
+
+class PeerCheck : public Property {
+ public:
+  std::string_view name() const override { return "peer_check"; }
+  std::string_view holds_when() const override { return "oracle, guards and block_invariance hold"; }
+  Expectation plan(const CaseContext& context, Plan& plan) const override {
+    const ProblemId problem = plan.problem(context.the_case.problem);
+    Expectation expectation{.applies = true, .power = true, .reason = {}, .runs = {}};
+    for (std::size_t i = 0; i < 2; ++i) {
+      const Memory memory{.guard = i == 0 ? GuardFill::finite : GuardFill::nan};
+      expectation.runs.push_back(plan.run({&context.subject, problem, context.the_case.tilings[i], memory, {}}));
+    }
+    return expectation;
+  }
+  std::optional<Failure> judge(const CaseContext& context, const Expectation& expectation,
+                               const Results& results) const override {
+    for (const RunId id : expectation.runs) {
+      if (!results.run(id).damage.empty()) {
+        return Failure{"", "guards", "overrun", results.run(id).damage.front().text, {}};
+      }
+    }
+    auto failure = compare_with_reference(context, results, expectation.runs[0]);
+    return failure ? failure : compare_runs(context, results, expectation.runs[0], expectation.runs[1], {}, "differs");
+  }
+};
 
 }  // namespace
 
@@ -38,29 +59,9 @@ Case peer_case(const Operation& operation, CounterStream& draw) {
   return c;
 }
 
-bool peer_check_holds(Arena& arena, const Subject& subject, const Case& c, std::vector<HostTensors>& inputs,
-                      PeerTimes& times) {
-  using Clock = std::chrono::steady_clock;
-  const auto seconds = [](Clock::time_point from) {
-    return std::chrono::duration<double>(Clock::now() - from).count();
-  };
-  const Clock::time_point start = Clock::now();
-  make_inputs(c.problem, inputs[0]);
-  times.inputs += seconds(start);
-  Plan plan;
-  std::vector<RunResult> runs;
-  for (std::size_t i = 0; i < 2; ++i) {
-    const Memory memory{.guard = i == 0 ? GuardFill::finite : GuardFill::nan};
-    plan.run({&subject, plan.problem(c.problem), c.tilings[i], memory, {}});
-    runs.push_back(execute_run(arena, subject, c.problem, c.tilings[i], memory, inputs[0]));
-  }
-  const Clock::time_point judging = Clock::now();
-  const Results results(plan, inputs, runs);
-  const CaseContext context{c, subject, nullptr};
-  const bool held = runs[0].damage.empty() && runs[1].damage.empty() && !compare_with_reference(context, results, 0) &&
-                    !compare_runs(context, results, 0, 1, {}, "differs");
-  times.reference += seconds(judging);
-  return held;
+const Property& peer_check() {
+  static const PeerCheck property;
+  return property;
 }
 
 }  // namespace tileproof

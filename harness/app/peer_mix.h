@@ -3,11 +3,8 @@
 #ifndef TILEPROOF_APP_PEER_MIX_H
 #define TILEPROOF_APP_PEER_MIX_H
 
-#include <vector>
-
-#include "execute/subject.h"
-#include "memory/arena.h"
 #include "memory/counter_random.h"
+#include "tileproof/property.h"
 
 namespace tileproof {
 
@@ -16,14 +13,8 @@ inline constexpr char kPeerOperation[] = "mla_rope_q_fwd";
 // The next case of the mix.
 Case peer_case(const Operation& operation, CounterStream& draw);
 
-struct PeerTimes {
-  double inputs = 0;     // seconds spent generating them
-  double reference = 0;  // seconds spent in the reference and in judging against it
-};
-
-// Whether everything held. `inputs`: one element, reused from check to check.
-bool peer_check_holds(Arena& arena, const Subject& subject, const Case& c, std::vector<HostTensors>& inputs,
-                      PeerTimes& times);
+// Two launches under the case's two tilings, each over guards of its own pattern; the reference against the first.
+const Property& peer_check();
 
 }  // namespace tileproof
 

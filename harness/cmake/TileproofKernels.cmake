@@ -2,7 +2,7 @@
 #                       [INCLUDE_DIRECTORIES dir...] [CUDA])
 #
 # Builds dir/a.cu, dir/b.cu for the CPU executor as object library <name>_cpu and, with CUDA where nvcc was found, as
-# <name>_cuda. PATCH is applied to a copy of the whole directory first. VARIANT ("@fault") and EXPECTED (the properties
+# static library <name>_cuda (TILEPROOF_HAVE_CUDA says whether there was one). PATCH is applied to a copy of the whole directory first. VARIANT ("@fault") and EXPECTED (the properties
 # that find it) become part of the subjects' declarations. Editing a source, a header or the patch prepares the copies
 # anew, and what changed in them is compiled.
 include(CheckCXXCompilerFlag)
@@ -23,8 +23,21 @@ set(tileproof_cmake_dir ${CMAKE_CURRENT_LIST_DIR})
 if(TILEPROOF_CUDA)
   find_program(TILEPROOF_NVCC nvcc HINTS /usr/local/cuda/bin)
 endif()
+set(TILEPROOF_HAVE_CUDA FALSE)
 if(TILEPROOF_CUDA AND TILEPROOF_NVCC)
-  message(STATUS "tileproof: every kernel is compiled by ${TILEPROOF_NVCC} too")
+  # The runtime library of the toolkit that nvcc belongs to, linked statically: the binary runs where no driver is.
+  get_filename_component(tileproof_nvcc_real ${TILEPROOF_NVCC} REALPATH)
+  get_filename_component(tileproof_nvcc_bin ${tileproof_nvcc_real} DIRECTORY)
+  get_filename_component(CUDAToolkit_ROOT ${tileproof_nvcc_bin} DIRECTORY)
+  find_package(CUDAToolkit QUIET)
+  if(TARGET CUDA::cudart_static)
+    set(TILEPROOF_HAVE_CUDA TRUE)
+  endif()
+endif()
+if(TILEPROOF_HAVE_CUDA)
+  message(STATUS "tileproof: every kernel is compiled by ${TILEPROOF_NVCC} (${CUDAToolkit_VERSION}) too")
+elseif(TILEPROOF_CUDA AND TILEPROOF_NVCC)
+  message(STATUS "tileproof: ${TILEPROOF_NVCC} comes without libcudart_static.a: CPU only")
 else()
   message(STATUS "tileproof: no CUDA toolkit: CPU only")
 endif()
@@ -41,6 +54,18 @@ foreach(architecture IN LISTS TILEPROOF_CUDA_ARCHITECTURES)
     list(APPEND tileproof_nvcc_targets -gencode arch=compute_${number},code=compute_${number})
   endif()
 endforeach()
+
+# tileproof_compile_cuda(source object [flag...]): a rule of the calling directory that makes the object with nvcc.
+function(tileproof_compile_cuda source object)
+  get_filename_component(name ${object} NAME)
+  add_custom_command(
+    OUTPUT ${object}
+    COMMAND ${TILEPROOF_NVCC} -std=c++17 -O3 --fmad=false -Xcompiler -fPIC ${tileproof_nvcc_targets}
+            -MD -MF ${object}.d -I${PROJECT_SOURCE_DIR}/harness/include ${ARGN} -c ${source} -o ${object}
+    DEPENDS ${source} DEPFILE ${object}.d
+    COMMENT "nvcc ${name}" VERBATIM)
+  set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
+endfunction()
 
 function(tileproof_add_kernels)
   cmake_parse_arguments(arg "CUDA" "NAME;SOURCE_DIR;PATCH;VARIANT;EXPECTED" "KERNELS;INCLUDE_DIRECTORIES" ${ARGN})
@@ -82,22 +107,17 @@ function(tileproof_add_kernels)
     ${TILEPROOF_NO_FMA} ${TILEPROOF_KEEP_LOOPS} -ffp-contract=off -fno-strict-aliasing -Wno-unused-function -Wno-unknown-pragmas)
   target_compile_definitions(${arg_NAME}_cpu PRIVATE TILEPROOF_ON_CPU "TILEPROOF_DEVICE=\"cpu\"" ${definitions})
 
-  if(arg_CUDA AND TILEPROOF_CUDA AND TILEPROOF_NVCC)
+  if(arg_CUDA AND TILEPROOF_HAVE_CUDA)
     set(objects)
     foreach(kernel IN LISTS arg_KERNELS)
-      set(object ${out}/${kernel}.cuda.o)
-      add_custom_command(
-        OUTPUT ${object}
-        COMMAND ${TILEPROOF_NVCC} -std=c++17 -O3 --fmad=false -Xcompiler -fPIC
-                ${tileproof_nvcc_targets} -MD -MF ${object}.d
-                -I${PROJECT_SOURCE_DIR}/harness/include ${include_flags}
-                -DTILEPROOF_BUILD=${arg_NAME}_cuda -DTILEPROOF_DEVICE=\"cuda\" "-DTILEPROOF_VARIANT=\"${arg_VARIANT}\""
-                "-DTILEPROOF_EXPECTED=\"${arg_EXPECTED}\"" -c ${out}/${dir_name}/${kernel}.cu -o ${object}
-        DEPENDS ${out}/${dir_name}/${kernel}.cu DEPFILE ${object}.d
-        COMMENT "nvcc ${arg_NAME}/${kernel}.cu" VERBATIM)
-      list(APPEND objects ${object})
+      tileproof_compile_cuda(${out}/${dir_name}/${kernel}.cu ${out}/${kernel}.cuda.o ${include_flags}
+        -DTILEPROOF_BUILD=${arg_NAME}_cuda -DTILEPROOF_DEVICE=\"cuda\" "-DTILEPROOF_VARIANT=\"${arg_VARIANT}\""
+        "-DTILEPROOF_EXPECTED=\"${arg_EXPECTED}\"")
+      list(APPEND objects ${out}/${kernel}.cuda.o)
     endforeach()
-    add_custom_target(${arg_NAME}_cuda ALL DEPENDS ${objects})
+    add_library(${arg_NAME}_cuda STATIC ${objects})
+    set_target_properties(${arg_NAME}_cuda PROPERTIES LINKER_LANGUAGE CXX)
+    target_link_libraries(${arg_NAME}_cuda PUBLIC CUDA::cudart_static)
     add_dependencies(${arg_NAME}_cuda ${arg_NAME}_prepare)
   endif()
 endfunction()

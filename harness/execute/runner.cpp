@@ -1,98 +1,22 @@
 #include "execute/runner.h"
 
-#include <array>
-#include <chrono>
 #include <ctime>
 
+#include "execute/launch_request.h"
 #include "memory/arena.h"
 
 namespace tileproof {
 
 namespace {
 
-class Stopwatch {
- public:
-  explicit Stopwatch(double& total) : total_(total), start_(std::chrono::steady_clock::now()) {}
-  ~Stopwatch() { total_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
-  Stopwatch(const Stopwatch&) = delete;
-  Stopwatch& operator=(const Stopwatch&) = delete;
-
- private:
-  double& total_;
-  std::chrono::steady_clock::time_point start_;
-};
-
-tileproof_tensor bind(const Placed& placed) {
-  tileproof_tensor tensor{};
-  tensor.name = placed.layout.shape.spec->name.c_str();
-  tensor.data = placed.base;
-  tensor.dtype = static_cast<std::int32_t>(placed.layout.shape.dtype);
-  tensor.rank = placed.layout.shape.rank;
-  for (std::size_t i = 0; i < TILEPROOF_MAX_RANK; ++i) {
-    tensor.shape[i] = placed.layout.shape.shape[i];
-    tensor.strides[i] = placed.layout.strides[i];
-  }
-  return tensor;
-}
-
 void fill(Arena& arena, const Problem& problem, const Tiling& tiling, const Memory& memory, const HostTensors& inputs) {
-  std::int64_t largest = 1;
-  for (const std::int64_t value : tiling.values) {
-    largest = std::max(largest, value);
-  }
-  arena.prepare(lay_out(problem, memory), memory.guard, largest);
+  arena.prepare(lay_out(problem, memory), memory.guard, overrun_rows(tiling));
   for (const Placed& placed : arena.tensors()) {
     if (placed.layout.shape.spec->role != Role::out) {
       arena.scatter(placed, inputs[placed.layout.shape.index].bytes.data());
     } else if (memory.prefill != memory.guard) {
       arena.prefill(placed, memory.prefill);
     }
-  }
-}
-
-void note_stage(std::uint32_t stage) {
-  if (Watched* place = watched()) {
-    place->since_ns = steady_ns();
-    place->stage = stage;
-  }
-}
-
-void launch(Arena& arena, const Subject& subject, const Problem& problem, const Tiling& tiling, RunResult& result) {
-  std::vector<tileproof_tensor> tensors;
-  for (const Placed& placed : arena.tensors()) {
-    tensors.push_back(bind(placed));
-  }
-  std::vector<tileproof_named_value> scalars;
-  for (const auto& [name, value] : problem.operation().scalars(problem)) {
-    scalars.push_back({name, value});
-  }
-  std::vector<tileproof_named_value> tile;
-  const auto& declared = problem.operation().tiling_parameters();
-  for (std::size_t i = 0; i < declared.size(); ++i) {
-    tile.push_back({declared[i].key.c_str(), tiling.values[i]});
-  }
-  std::array<char, 512> message{};
-  tileproof_launch request{};
-  request.struct_size = sizeof request;
-  request.tensors = tensors.data();
-  request.tensor_count = tensors.size();
-  request.scalars = scalars.data();
-  request.scalar_count = scalars.size();
-  request.tiling = tile.data();
-  request.tiling_count = tile.size();
-  request.thread_order = static_cast<std::int32_t>(tiling.threads);
-  request.block_order = static_cast<std::int32_t>(tiling.blocks);
-  request.order_seed = tiling.order_seed;
-  request.message = message.data();
-  request.message_size = message.size();
-  note_stage(2);
-  const std::int32_t status = subject.raw->launch(&request);
-  note_stage(1);
-  result.status = status == TILEPROOF_LAUNCHED  ? RunResult::Status::ok
-                  : status == TILEPROOF_REFUSED ? RunResult::Status::refused
-                                                : RunResult::Status::failed;
-  if (status != TILEPROOF_LAUNCHED) {
-    result.message = message.data();
   }
 }
 
@@ -125,14 +49,39 @@ RunResult execute_run(Arena& arena, const Subject& subject, const Problem& probl
   }
   {
     const Stopwatch watch(stage_times().kernel);
-    launch(arena, subject, problem, tiling, result);
+    LaunchRequest request(problem, tiling, arena.tensors());
+    const LaunchScope launching;
+    request.submit(subject, result);
   }
   if (result.status == RunResult::Status::ok) {
-    const Stopwatch watch(stage_times().judge);
+    const Stopwatch watch(stage_times().gather);
     collect(arena, memory, inputs, result);
   }
   return result;
 }
+
+namespace {
+
+class CpuExecutor : public Executor {
+ public:
+  void begin() override {}
+  void execute(std::span<const RunOrder> orders) override {
+    for (const RunOrder& order : orders) {
+      RunResult result =
+          execute_run(arena_, *order.subject, *order.problem, *order.tiling, *order.memory, *order.inputs);
+      result.inputs = std::move(order.result->inputs);
+      *order.result = std::move(result);
+    }
+  }
+  void fetch(RunResult&) override {}
+
+ private:
+  Arena arena_;
+};
+
+}  // namespace
+
+std::unique_ptr<Executor> make_cpu_executor() { return std::make_unique<CpuExecutor>(); }
 
 std::int64_t steady_ns() {
   timespec now{};
@@ -140,15 +89,22 @@ std::int64_t steady_ns() {
   return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
 }
 
-void note_progress() { note_stage(1); }
-
 Watched*& watched() {
-  static Watched* place = nullptr;
+  static thread_local Watched* place = nullptr;
   return place;
 }
 
+void note_stage(std::uint32_t stage) {
+  if (Watched* place = watched()) {
+    place->since_ns = steady_ns();
+    place->stage = stage;
+  }
+}
+
+void note_progress() { note_stage(1); }
+
 StageTimes& stage_times() {
-  static StageTimes times;
+  static thread_local StageTimes times;
   return times;
 }
 

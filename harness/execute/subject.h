@@ -50,7 +50,7 @@ const Subject* find_subject(std::string_view name);
 // The clean subject of another operation on the same device, or null.
 const Subject* clean_subject(std::string_view operation, std::string_view device);
 // Glob with * and ?; every subject that matches. Faults are wrong on purpose: only a pattern with '@' matches them.
-// Without a pattern: all clean ones.
+// Without a pattern: all clean ones of every device.
 std::vector<const Subject*> matching_subjects(const std::vector<std::string>& globs);
 bool glob_matches(std::string_view pattern, std::string_view text);
 

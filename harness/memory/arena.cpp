@@ -19,6 +19,8 @@ constexpr std::size_t kSmallestGuard = 1024;
 // A stray 32-bit element offset lies within 2^31 elements of the base; the reservation reaches that far back.
 constexpr std::size_t kFarBefore = std::size_t{1} << 33;
 constexpr std::size_t kFarAfter = std::size_t{1} << 33;
+// Next to a row, where pages are large; half a page where they are small.
+constexpr std::size_t kSparseGuard = std::size_t{1} << 16;
 constexpr std::size_t kLargestDense = std::size_t{1} << 31;
 
 std::size_t round_up(std::size_t value, std::size_t to) { return (value + to - 1) / to * to; }
@@ -145,7 +147,7 @@ void Arena::prepare(const std::vector<Layout>& layouts, GuardFill guard, std::in
   place_dense(layouts, overrun_rows);
   for (Placed& placed : placed_) {
     if (placed.layout.sparse) {
-      place_sparse(placed, guard);
+      map_sparse(placed, guard);
     } else {
       paint_canary(guard, placed.base - placed.before, placed.at - placed.before,
                    placed.before + bytes_of(placed.layout, placed.layout.extent) + placed.after);
@@ -153,24 +155,30 @@ void Arena::prepare(const std::vector<Layout>& layouts, GuardFill guard, std::in
   }
 }
 
-void Arena::place_dense(const std::vector<Layout>& layouts, std::int64_t overrun_rows) {
-  placed_.clear();
-  std::size_t at = 0;
+Placement place(const std::vector<Layout>& layouts, std::int64_t overrun_rows) {
+  Placement result;
   for (const Layout& layout : layouts) {
     Placed placed;
     placed.layout = layout;
     const std::size_t guard = guard_bytes(layout, overrun_rows);
     const std::size_t shift = bytes_of(layout, layout.shift);
-    placed.at = round_up(at + guard, kAlign) + shift;
-    placed.before = placed.at - at;
+    placed.at = round_up(result.bytes + guard, kAlign) + shift;
+    placed.before = placed.at - result.bytes;
     placed.after = guard;
-    placed_.push_back(placed);
-    at = placed.layout.sparse ? at : placed.at + bytes_of(layout, layout.extent) + guard;
-    if (at > kLargestDense) {
+    result.bytes = layout.sparse ? result.bytes : placed.at + bytes_of(layout, layout.extent) + guard;
+    result.tensors.push_back(std::move(placed));
+    if (result.bytes > kLargestDense) {
       throw EnvironmentError(
           fmt::format("a run needs more than {} bytes of memory; use smaller shapes or sparse=", kLargestDense));
     }
   }
+  return result;
+}
+
+void Arena::place_dense(const std::vector<Layout>& layouts, std::int64_t overrun_rows) {
+  Placement placement = place(layouts, overrun_rows);
+  placed_ = std::move(placement.tensors);
+  const std::size_t at = placement.bytes;
   if (at > capacity_) {
     if (buffer_ != nullptr) {
       munmap(buffer_, capacity_);
@@ -189,31 +197,19 @@ void Arena::place_dense(const std::vector<Layout>& layouts, std::int64_t overrun
   }
 }
 
-void Arena::place_sparse(Placed& placed, GuardFill guard) {
-  const std::size_t page = page_size();
+std::size_t place_sparse(Placed& placed, std::size_t page) {
   const std::size_t before = round_up(kFarBefore, page);
   const std::size_t shift = bytes_of(placed.layout, placed.layout.shift);
-  const std::size_t size = before + round_up(bytes_of(placed.layout, placed.layout.extent) + shift, page) + kFarAfter;
-  void* memory = mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) {
-    throw EnvironmentError(
-        fmt::format("cannot reserve {} bytes of address space for a sparse tensor (ulimit -v?)", size));
-  }
-  auto* start = static_cast<std::byte*>(memory);
-  reservations_.push_back({start, size});
-  placed.base = start + before + shift;
+  const std::size_t guard = std::min(page / 2, kSparseGuard);
   placed.at = before + shift;
   placed.before = page;
   placed.after = page;
-  // Every piece gets the pages it touches and half a page of guard on either side.
+  placed.mapped.clear();
+  // Every piece gets the pages it touches and a guard on either side.
   for_each_piece(placed.layout, [&](std::int64_t offset, std::int64_t, std::int64_t count) {
     const std::size_t first = placed.at + bytes_of(placed.layout, offset);
-    const std::size_t low = (first - page / 2) / page * page;
-    const std::size_t high = round_up(first + bytes_of(placed.layout, count) + page / 2, page);
-    if (mprotect(start + low, high - low, PROT_READ | PROT_WRITE) != 0) {
-      throw EnvironmentError("cannot map pages of a sparse tensor (vm.max_map_count?)");
-    }
-    paint_canary(guard, start + low, low, high - low);
+    const std::size_t low = (first - guard) / page * page;
+    const std::size_t high = round_up(first + bytes_of(placed.layout, count) + guard, page);
     const auto origin = static_cast<std::int64_t>(placed.at);
     const std::int64_t from = static_cast<std::int64_t>(low) - origin;
     const std::int64_t to = static_cast<std::int64_t>(high) - origin;
@@ -223,6 +219,27 @@ void Arena::place_sparse(Placed& placed, GuardFill guard) {
       placed.mapped.emplace_back(from, to);
     }
   });
+  return before + round_up(bytes_of(placed.layout, placed.layout.extent) + shift, page) + round_up(kFarAfter, page);
+}
+
+void Arena::map_sparse(Placed& placed, GuardFill guard) {
+  const std::size_t size = tileproof::place_sparse(placed, page_size());
+  void* memory = mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) {
+    throw EnvironmentError(
+        fmt::format("cannot reserve {} bytes of address space for a sparse tensor (ulimit -v?)", size));
+  }
+  auto* start = static_cast<std::byte*>(memory);
+  reservations_.push_back({start, size});
+  placed.base = start + placed.at;
+  for (const auto& [from, to] : placed.mapped) {
+    const auto bytes = static_cast<std::size_t>(to - from);
+    if (mprotect(placed.base + from, bytes, PROT_READ | PROT_WRITE) != 0) {
+      throw EnvironmentError("cannot map pages of a sparse tensor (vm.max_map_count?)");
+    }
+    paint_canary(guard, placed.base + from, static_cast<std::size_t>(static_cast<std::int64_t>(placed.at) + from),
+                 bytes);
+  }
 }
 
 void Arena::scatter(const Placed& placed, const std::byte* packed) const {
@@ -275,9 +292,11 @@ std::int64_t Arena::first_difference(const Placed& placed, const std::byte* pack
   return found;
 }
 
-std::vector<GuardDamage> Arena::damage(GuardFill guard) const {
+std::vector<GuardDamage> Arena::damage(GuardFill guard) const { return guard_damage(placed_, guard); }
+
+std::vector<GuardDamage> guard_damage(const std::vector<Placed>& tensors, GuardFill guard) {
   std::vector<GuardDamage> result;
-  for (const Placed& placed : placed_) {
+  for (const Placed& placed : tensors) {
     GuardDamage damage;
     damage.tensor = placed.layout.shape.index;
     const auto inspect = [&](std::int64_t at, std::int64_t count) {

@@ -32,6 +32,23 @@ struct Placed {
   std::vector<std::pair<std::int64_t, std::int64_t>> mapped;
 };
 
+// Where the tensors of a run go in one piece of memory of `bytes` bytes that starts at canary position 0; the bases are
+// still null. Sparse tensors take no room in it. Throws EnvironmentError when the run is too large.
+struct Placement {
+  std::vector<Placed> tensors;
+  std::size_t bytes = 0;
+};
+// `overrun_rows`: guards behind a tensor hold at least this many of its rows (rows of the axis before the innermost),
+// so that a tile that runs over lands in a guard.
+Placement place(const std::vector<Layout>& layouts, std::int64_t overrun_rows);
+
+// Where a sparse tensor goes in a reservation that starts at canary position 0 and of which only `mapped` is to be
+// mapped, in pages of `page` bytes. Returns the size of the reservation.
+std::size_t place_sparse(Placed& placed, std::size_t page);
+
+// What changed in the guards around and inside tensors that lie in host memory.
+std::vector<GuardDamage> guard_damage(const std::vector<Placed>& tensors, GuardFill guard);
+
 class Arena {
  public:
   Arena() = default;
@@ -39,8 +56,7 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  // Places and paints. `overrun_rows`: guards behind a tensor hold at least this many of its rows (rows of the axis
-  // before the innermost), so that a tile that runs over lands in a guard. Throws EnvironmentError.
+  // Places and paints (see place()). Throws EnvironmentError.
   void prepare(const std::vector<Layout>& layouts, GuardFill guard, std::int64_t overrun_rows);
 
   std::vector<Placed>& tensors() { return placed_; }
@@ -57,7 +73,7 @@ class Arena {
     std::size_t size = 0;
   };
   void place_dense(const std::vector<Layout>& layouts, std::int64_t overrun_rows);
-  void place_sparse(Placed& placed, GuardFill guard);
+  void map_sparse(Placed& placed, GuardFill guard);
   void release_sparse();
 
   std::vector<Placed> placed_;

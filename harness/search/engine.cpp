@@ -5,8 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "execute/runner.h"
-#include "memory/arena.h"
+#include "execute/executor.h"
 #include "memory/recipes.h"
 #include "search/results.h"
 
@@ -81,37 +80,49 @@ std::string signature(std::string_view property, const Failure& failure) {
   return fmt::format("{}/{}/{}/{}", property, failure.tensor, failure.where, failure.kind);
 }
 
-struct Engine::Impl {
-  Arena arena;
-  std::vector<HostTensors> inputs;  // of each problem of the plan; allocations are kept between cases
+// A case between planning and judging.
+struct Engine::Planned {
+  CaseContext context;
+  Plan plan;
+  std::vector<Expectation> expectations;
+  std::vector<HostTensors>* inputs = nullptr;  // of each problem of the plan
   std::vector<RunResult> runs;
+  std::vector<std::size_t> levels;     // of each run: 0 when it needs no other run, else one more than those it needs
+  std::optional<std::string> refused;  // the limit that the case is outside of; then nothing is planned
 };
 
-Engine::Engine() : impl_(std::make_unique<Impl>()) {}
+Engine::Engine(std::unique_ptr<Executor> executor) : executor_(std::move(executor)) {}
 Engine::~Engine() = default;
 
 namespace {
 
-RunResult run_one(Arena& arena, const Plan& plan, const RunRequest& request, const std::vector<HostTensors>& inputs,
-                  const std::vector<RunResult>& earlier) {
-  const Problem& problem = plan.problems()[request.problem];
-  if (request.gathers.empty()) {
-    return execute_run(arena, *request.subject, problem, request.tiling, request.memory, inputs[request.problem]);
+std::vector<std::size_t> levels_of(const Plan& plan) {
+  std::vector<std::size_t> levels;
+  for (const RunRequest& request : plan.runs()) {
+    std::size_t level = 0;
+    for (const Gather& gather : request.gathers) {
+      level = gather.from_run ? std::max(level, levels[gather.source] + 1) : level;
+    }
+    levels.push_back(level);
   }
+  return levels;
+}
+
+// Applies the gathers of a run. False when a run that it needs did not end well: then so does this one.
+bool gather_inputs(const RunRequest& request, const std::vector<HostTensors>& inputs, std::vector<RunResult>& runs,
+                   RunResult& result) {
   HostTensors changed = inputs[request.problem];
   for (const Gather& gather : request.gathers) {
-    if (gather.from_run && earlier[gather.source].status != RunResult::Status::ok) {
-      RunResult result;
-      result.status = earlier[gather.source].status;
-      result.message = earlier[gather.source].message;
-      return result;
+    if (gather.from_run && runs[gather.source].status != RunResult::Status::ok) {
+      result.status = runs[gather.source].status;
+      result.message = runs[gather.source].message;
+      return false;
     }
-    const HostTensors& source = gather.from_run ? earlier[gather.source].outputs : inputs[gather.source];
+    const HostTensors& source = gather.from_run ? runs[gather.source].outputs : inputs[gather.source];
     apply(gather, source[gather.source_tensor], changed);
   }
-  RunResult result = execute_run(arena, *request.subject, problem, request.tiling, request.memory, changed);
   result.inputs = std::move(changed);
-  return result;
+  return true;
 }
 
 // Runs that other properties asked for count too: a failed launch is one, and damage is damage.
@@ -158,50 +169,91 @@ Judged judge_one(const Property& property, const CaseContext& context, const Exp
   return judged;
 }
 
-}  // namespace
-
-namespace {
-
 std::optional<std::string> outside_limits(const Subject& subject, const Case& c) {
-  auto reason = outside_limits(subject, c.problem);
+  auto reason = tileproof::outside_limits(subject, c.problem);
   for (const Tiling& tiling : c.tilings) {
-    reason = reason ? reason : outside_limits(subject, tiling);
+    reason = reason ? reason : tileproof::outside_limits(subject, tiling);
   }
   return reason;
 }
 
 }  // namespace
 
-std::vector<Judged> Engine::check(const Subject& subject, const Case& c,
-                                  const std::vector<const Property*>& properties) {
-  if (const auto reason = outside_limits(subject, c)) {
-    return std::vector<Judged>(properties.size(), Judged{Verdict::refused, false, *reason, std::nullopt});
+void Engine::execute(std::vector<Planned>& planned) {
+  executor_->begin();
+  std::size_t deepest = 0;
+  for (const Planned& p : planned) {
+    deepest = std::max(deepest, p.levels.empty() ? 0 : *std::max_element(p.levels.begin(), p.levels.end()));
   }
+  std::vector<RunOrder> orders;
+  for (std::size_t level = 0; level <= deepest; ++level) {
+    orders.clear();
+    for (Planned& p : planned) {
+      std::vector<bool> wanted(p.plan.runs().size(), false);
+      for (const RunRequest& request : p.plan.runs()) {
+        for (const Gather& gather : request.gathers) {
+          if (gather.from_run) {
+            wanted[gather.source] = true;
+          }
+        }
+      }
+      for (RunId id = 0; id < p.plan.runs().size(); ++id) {
+        const RunRequest& request = p.plan.runs()[id];
+        RunResult& result = p.runs[id];
+        if (p.levels[id] == level && (request.gathers.empty() || gather_inputs(request, *p.inputs, p.runs, result))) {
+          const HostTensors& inputs = result.inputs.empty() ? (*p.inputs)[request.problem] : result.inputs;
+          // The first run is the one that properties hold the others against, and the reference against it.
+          orders.push_back({request.subject, &p.plan.problems()[request.problem], &request.tiling, &request.memory,
+                            &inputs, wanted[id] || id == 0, &result});
+        }
+      }
+    }
+    executor_->execute(orders);
+    launches_ += orders.size();
+  }
+}
+
+std::vector<std::vector<Judged>> Engine::check(const Subject& subject, std::span<const Case> cases,
+                                               const std::vector<const Property*>& properties) {
   const std::string adjoint = subject.operation->algebra().adjoint;
-  const CaseContext context{c, subject, adjoint.empty() ? nullptr : clean_subject(adjoint, subject.raw->device)};
-  Plan plan;
-  std::vector<Expectation> expectations;
-  for (const Property* property : properties) {
-    expectations.push_back(property->plan(context, plan));
+  const Subject* const partner = adjoint.empty() ? nullptr : clean_subject(adjoint, subject.raw->device);
+  inputs_.resize(std::max(inputs_.size(), cases.size()));
+  std::vector<Planned> planned;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    Planned& p = planned.emplace_back(
+        Planned{{cases[i], subject, partner}, {}, {}, &inputs_[i], {}, {}, outside_limits(subject, cases[i])});
+    if (p.refused) {
+      continue;
+    }
+    for (const Property* property : properties) {
+      p.expectations.push_back(property->plan(p.context, p.plan));
+    }
+    p.runs.resize(p.plan.runs().size());
+    p.levels = levels_of(p.plan);
+    p.inputs->resize(std::max(p.inputs->size(), p.plan.problems().size()));
+    const Stopwatch watch(stage_times().inputs);
+    for (ProblemId id = 0; id < p.plan.problems().size(); ++id) {
+      note_progress();
+      make_inputs(p.plan.problems()[id], (*p.inputs)[id]);
+    }
   }
-  impl_->inputs.resize(std::max(impl_->inputs.size(), plan.problems().size()));
-  for (ProblemId id = 0; id < plan.problems().size(); ++id) {
-    note_progress();
-    make_inputs(plan.problems()[id], impl_->inputs[id]);
+  execute(planned);
+  const Stopwatch watch(stage_times().reference);
+  std::vector<std::vector<Judged>> verdicts;
+  for (Planned& p : planned) {
+    if (p.refused) {
+      verdicts.emplace_back(properties.size(), Judged{Verdict::refused, false, *p.refused, std::nullopt});
+      continue;
+    }
+    const Results results(p.plan, *p.inputs, p.runs, executor_.get());
+    std::vector<Judged>& judged = verdicts.emplace_back();
+    for (std::size_t i = 0; i < properties.size(); ++i) {
+      add_runs_of_others(*properties[i], subject, p.plan, p.runs, p.expectations[i]);
+      note_progress();
+      judged.push_back(judge_one(*properties[i], p.context, p.expectations[i], results, p.runs));
+    }
   }
-  impl_->runs.clear();
-  for (const RunRequest& request : plan.runs()) {
-    impl_->runs.push_back(run_one(impl_->arena, plan, request, impl_->inputs, impl_->runs));
-    ++launches_;
-  }
-  const Results results(plan, impl_->inputs, impl_->runs);
-  std::vector<Judged> judged;
-  for (std::size_t i = 0; i < properties.size(); ++i) {
-    add_runs_of_others(*properties[i], subject, plan, impl_->runs, expectations[i]);
-    note_progress();
-    judged.push_back(judge_one(*properties[i], context, expectations[i], results, impl_->runs));
-  }
-  return judged;
+  return verdicts;
 }
 
 std::vector<const Property*> matching_properties(const std::vector<std::string>& globs) {

@@ -3,6 +3,7 @@
 #define TILEPROOF_SEARCH_ENGINE_H
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,20 +24,25 @@ struct Judged {
 // Signature by which findings are told apart: property/tensor/where/kind.
 std::string signature(std::string_view property, const Failure& failure);
 
+class Executor;  // execute/executor.h
+
 class Engine {
  public:
-  Engine();
+  explicit Engine(std::unique_ptr<Executor> executor);  // all subjects it is given are of that executor's device
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
-  // One verdict per property, in their order. A case outside the limits that the subject declares is refused.
-  // `launches` counts executed runs.
-  std::vector<Judged> check(const Subject& subject, const Case& c, const std::vector<const Property*>& properties);
-  std::uint64_t launches() const { return launches_; }
+  // One verdict per property, in their order, for every case. The runs of all cases are executed together. A case
+  // outside the limits that the subject declares is refused.
+  std::vector<std::vector<Judged>> check(const Subject& subject, std::span<const Case> cases,
+                                         const std::vector<const Property*>& properties);
+  std::uint64_t launches() const { return launches_; }  // executed runs
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  struct Planned;
+  void execute(std::vector<Planned>& planned);
+  std::unique_ptr<Executor> executor_;
+  std::vector<std::vector<HostTensors>> inputs_;  // of each case and problem; allocations are kept between calls
   std::uint64_t launches_ = 0;
 };
 

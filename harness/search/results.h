@@ -9,11 +9,15 @@
 
 namespace tileproof {
 
+class Executor;  // execute/executor.h
+
 class Results {
  public:
-  Results(const Plan& plan, const std::vector<HostTensors>& inputs, const std::vector<RunResult>& runs)
-      : plan_(plan), inputs_(inputs), runs_(runs) {}
-  const RunResult& run(RunId id) const { return runs_[id]; }
+  // `executor` ran them and still has the outputs that `runs` lack; null: they lack none.
+  Results(const Plan& plan, const std::vector<HostTensors>& inputs, std::vector<RunResult>& runs,
+          Executor* executor = nullptr)
+      : plan_(plan), inputs_(inputs), runs_(runs), executor_(executor) {}
+  const RunResult& run(RunId id) const { return runs_[id]; }  // for its outputs ask outputs()
   const RunRequest& request(RunId id) const { return plan_.runs()[id]; }
   const Problem& problem(ProblemId id) const { return plan_.problems()[id]; }
   const Problem& problem_of(RunId id) const { return problem(request(id).problem); }
@@ -22,11 +26,18 @@ class Results {
   const HostTensors& inputs(RunId id) const {
     return runs_[id].inputs.empty() ? inputs_[plan_.runs()[id].problem] : runs_[id].inputs;
   }
+  // What it put out, packed; brought from the device when they are not here yet.
+  const HostTensors& outputs(RunId id) const;
+  // Whether the device has shown that both runs put out the same bits.
+  bool same_digests(RunId a, RunId b) const {
+    return !runs_[a].digests.empty() && runs_[a].digests == runs_[b].digests;
+  }
 
  private:
   const Plan& plan_;
   const std::vector<HostTensors>& inputs_;
-  const std::vector<RunResult>& runs_;
+  std::vector<RunResult>& runs_;  // outputs are brought when asked for
+  Executor* executor_;
 };
 
 // Which elements of a run's outputs correspond to which of another: position i along `axis` of `a` is position

@@ -7,11 +7,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <new>
 
 #include <fmt/format.h>
@@ -24,11 +26,22 @@ namespace {
 
 constexpr int kPollMilliseconds = 20;
 
+constexpr int kDeviceLost = 4;  // exit status
+
 struct Worker {
   pid_t pid = -1;
   int pipe = -1;
   std::string buffer;
   bool timed_out = false;
+  int number = 0;
+  std::span<Slot> lanes;
+  Slot* alone = nullptr;
+  // Units one of which may have cost the worker before this one, which tries each alone; and how that one ended.
+  std::vector<Range> suspects;
+  std::string suspected_of;
+  std::uint64_t suspected = 0;  // how many there were; 0: none are being tried
+  Range first_suspect;
+  bool culprit_found = false;
 };
 
 // No worker outlives the pool, however it is left.
@@ -90,7 +103,7 @@ void write_all(int file, Frame kind, const std::string& message) {
   }
 }
 
-[[noreturn]] void child(int file, pid_t supervisor, Slot& slot, const Resume& resume, const PoolCallbacks& callbacks) {
+[[noreturn]] void child(int file, pid_t supervisor, const Worker& worker, const PoolCallbacks& callbacks) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != supervisor) {
     _exit(0);  // it died before the line above could take effect
@@ -100,7 +113,12 @@ void write_all(int file, Frame kind, const std::string& message) {
     std::signal(signal, SIG_IGN);
   }
   try {
-    callbacks.work(slot, resume, [file](const std::string& message) { write_all(file, Frame::message, message); });
+    std::mutex writing;
+    callbacks.work(WorkerSide{worker.number, worker.lanes, worker.alone, worker.suspects,
+                              [file, &writing](const std::string& message) {
+                                const std::lock_guard lock(writing);
+                                write_all(file, Frame::message, message);
+                              }});
   } catch (const std::bad_alloc&) {
     write_all(file, Frame::failure, "out of memory; use fewer --jobs or smaller shapes");
   } catch (const std::exception& error) {
@@ -109,13 +127,12 @@ void write_all(int file, Frame kind, const std::string& message) {
   _exit(0);
 }
 
-void start(Worker& worker, Slot& slot, const Resume& resume, const PoolCallbacks& callbacks) {
+void start(Worker& worker, const PoolCallbacks& callbacks) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) {
     throw EnvironmentError(fmt::format("cannot open a pipe to a worker: {}", std::strerror(errno)));
   }
   std::fflush(nullptr);
-  slot.stage = 0;
   const pid_t supervisor = getpid();
   const pid_t pid = fork();
   if (pid < 0) {
@@ -126,11 +143,12 @@ void start(Worker& worker, Slot& slot, const Resume& resume, const PoolCallbacks
   }
   if (pid == 0) {
     close(ends[0]);
-    child(ends[1], supervisor, slot, resume, callbacks);
+    child(ends[1], supervisor, worker, callbacks);
   }
   close(ends[1]);
   fcntl(ends[0], F_SETFL, O_NONBLOCK);
-  worker = Worker{pid, ends[0], {}, false};
+  worker.pid = pid;
+  worker.pipe = ends[0];
 }
 
 // Hands every whole message to the supervisor; false at the end of the stream. Throws EnvironmentError when the worker
@@ -165,71 +183,174 @@ bool drain(Worker& worker, const PoolCallbacks& callbacks) {
   }
 }
 
-std::string how_it_ended(int status, bool timed_out) {
-  if (timed_out) {
+std::string how_it_ended(int status, const Worker& worker) {
+  if (worker.timed_out) {
     return "timeout";
   }
   if (WIFSIGNALED(status)) {
     const char* name = sigabbrev_np(WTERMSIG(status));
     return name == nullptr ? fmt::format("signal {}", WTERMSIG(status)) : fmt::format("SIG{}", name);
   }
+  if (WEXITSTATUS(status) == kDeviceLost) {
+    if (worker.alone->error[0] != '\0') {
+      return worker.alone->error.data();
+    }
+    for (const Slot& slot : worker.lanes) {
+      if (slot.error[0] != '\0') {
+        return slot.error.data();
+      }
+    }
+  }
   return fmt::format("exit {}", WEXITSTATUS(status));
 }
 
+// Drops the suspects that have been tried: those before `unit` of `subject`, which is in the first range left.
+void drop_tried(std::vector<Range>& suspects, std::uint32_t subject, std::uint64_t unit) {
+  while (!suspects.empty()) {
+    Range& first = suspects.front();
+    if (first.subject == subject && first.from <= unit && unit <= first.to) {
+      first.from = unit;
+      if (first.from < first.to) {
+        return;
+      }
+    }
+    const bool last = first.subject == subject && first.to == unit;
+    suspects.erase(suspects.begin());
+    if (last) {
+      return;
+    }
+  }
+}
+
+// When all suspects were tried and each ended well alone, what happened is told of the first.
+void settle_suspects(Worker& worker, const PoolCallbacks& callbacks) {
+  if (worker.suspected == 0 || (!worker.suspects.empty() && worker.alone->stage != 3)) {
+    return;
+  }
+  if (!worker.culprit_found) {
+    callbacks.death(
+        {worker.first_suspect.subject, worker.first_suspect.from, worker.suspected_of, true, worker.suspected});
+  }
+  worker.suspects.clear();
+  worker.suspected = 0;
+  worker.alone->stage = 0;
+}
+
+// Notes who is lost: a unit that was alone in flight, or suspects for the next worker.
+void account_for(Worker& worker, const std::string& how, const PoolCallbacks& callbacks) {
+  Slot& alone = *worker.alone;
+  const bool device_lost = how.rfind("cuda", 0) == 0;
+  if (worker.suspected > 0) {
+    const bool lost = alone.stage != 0;
+    if (lost) {
+      callbacks.death({alone.subject, alone.unit, how, device_lost || alone.stage == 2, 1});
+      worker.culprit_found = true;
+    }
+    if (alone.batch_to > 0) {
+      drop_tried(worker.suspects, alone.subject, alone.unit + (lost ? 1 : 0));
+    }
+    alone.stage = 0;
+    alone.batch_to = 0;
+    return;
+  }
+  std::vector<Range> in_flight;
+  std::uint64_t units = 0;
+  bool inside = device_lost;
+  for (Slot& slot : worker.lanes) {
+    if (slot.stage != 0 && slot.unit < slot.batch_to) {
+      in_flight.push_back({slot.subject, slot.unit, slot.batch_to});
+      units += slot.batch_to - slot.unit;
+      inside = inside || slot.stage == 2;
+      slot.unit = slot.batch_to.load();
+    }
+    slot.stage = 0;
+  }
+  if (units == 1) {
+    callbacks.death({in_flight[0].subject, in_flight[0].from, how, inside, 1});
+  } else if (units > 1) {
+    worker.suspects = in_flight;
+    worker.first_suspect = in_flight[0];
+    worker.suspected_of = how;
+    worker.suspected = units;
+    worker.culprit_found = false;
+    alone.stage = 0;
+    alone.batch_to = 0;
+  }
+}
+
 // The worker's stream has ended: true when it died at work and was replaced.
-bool replace_if_lost(Worker& worker, Slot& slot, const PoolCallbacks& callbacks, bool stopping) {
+bool replace_if_lost(Worker& worker, const PoolCallbacks& callbacks, bool stopping) {
   int status = 0;
   while (waitpid(worker.pid, &status, 0) < 0 && errno == EINTR) {
   }
   close(worker.pipe);
-  const bool timed_out = worker.timed_out;
-  worker = Worker{};
-  if ((WIFEXITED(status) && WEXITSTATUS(status) == 0 && slot.stage == 0) || stopping) {
+  worker.pid = -1;
+  worker.pipe = -1;
+  worker.buffer.clear();
+  settle_suspects(worker, callbacks);
+  const auto idle = [](const Slot& slot) { return slot.stage == 0; };
+  if ((WIFEXITED(status) && WEXITSTATUS(status) == 0 && std::all_of(worker.lanes.begin(), worker.lanes.end(), idle)) ||
+      stopping) {
     return false;
   }
-  const bool at_work = slot.stage != 0;
-  if (at_work) {
-    callbacks.death(Death{&slot, how_it_ended(status, timed_out), slot.stage == 2});
+  account_for(worker, how_it_ended(status, worker), callbacks);
+  settle_suspects(worker, callbacks);
+  worker.timed_out = false;
+  worker.alone->error[0] = '\0';
+  for (Slot& slot : worker.lanes) {
+    slot.error[0] = '\0';
   }
-  const std::uint64_t next = slot.unit + (at_work ? 1 : 0);
-  start(worker, slot, Resume{slot.subject, next, slot.claimed_to}, callbacks);
+  start(worker, callbacks);
   return true;
 }
 
-void kill_late(std::vector<Worker>& workers, SharedSlots& slots, double timeout_seconds, bool stopping) {
+void kill_late(Worker& worker, double timeout_seconds, bool stopping) {
   const auto limit = static_cast<std::int64_t>(timeout_seconds * 1e9);
-  for (std::size_t i = 0; i < workers.size(); ++i) {
-    const bool late = slots[i].stage != 0 && steady_ns() - slots[i].since_ns > limit;
-    if (workers[i].pid > 0 && !workers[i].timed_out && (late || stopping)) {
-      workers[i].timed_out = late;
-      kill(workers[i].pid, SIGKILL);
-    }
+  // Every unit in flight has its time: only one that is alone may be named for taking too long.
+  const auto late = [limit](const Slot& slot) {
+    const auto units = static_cast<std::int64_t>(slot.batch_to - std::min<std::uint64_t>(slot.unit, slot.batch_to));
+    return (slot.stage == 1 || slot.stage == 2) &&
+           steady_ns() - slot.since_ns > limit * std::max<std::int64_t>(units, 1);
+  };
+  const bool some_late = late(*worker.alone) || std::any_of(worker.lanes.begin(), worker.lanes.end(), late);
+  if (worker.pid > 0 && !worker.timed_out && (some_late || stopping)) {
+    worker.timed_out = some_late;
+    kill(worker.pid, SIGKILL);
   }
 }
 
 }  // namespace
 
-void run_pool(int jobs, double timeout_seconds, const PoolCallbacks& callbacks) {
-  const auto count = static_cast<std::size_t>(jobs);
-  SharedSlots slots(count);
-  Workers owned(count);
-  std::vector<Worker>& workers = owned.all;
-  for (std::size_t i = 0; i < count; ++i) {
-    start(workers[i], slots[i], Resume{}, callbacks);
+void end_with_lost_device(Slot& slot, const char* error) {
+  std::snprintf(slot.error.data(), slot.error.size(), "%s", error);
+  _exit(kDeviceLost);  // nothing of CUDA can be tidied up any more
+}
+
+void run_pool(int workers, int lanes, double timeout_seconds, const PoolCallbacks& callbacks) {
+  const auto per_worker = static_cast<std::size_t>(lanes) + 1;  // the last one is of the suspects
+  SharedSlots slots(static_cast<std::size_t>(workers) * per_worker);
+  Workers owned(static_cast<std::size_t>(workers));
+  for (std::size_t i = 0; i < owned.all.size(); ++i) {
+    Worker& worker = owned.all[i];
+    worker.number = static_cast<int>(i);
+    worker.lanes = {&slots[i * per_worker], static_cast<std::size_t>(lanes)};
+    worker.alone = &slots[i * per_worker + static_cast<std::size_t>(lanes)];
+    start(worker, callbacks);
   }
-  std::size_t running = count;
+  std::size_t running = owned.all.size();
   while (running > 0) {
     std::vector<pollfd> files;
-    for (const Worker& worker : workers) {
+    for (const Worker& worker : owned.all) {
       files.push_back({worker.pipe, POLLIN, 0});  // poll ignores negative files
     }
     poll(files.data(), files.size(), kPollMilliseconds);
     const bool stopping = callbacks.stop();
-    kill_late(workers, slots, timeout_seconds, stopping);
-    for (std::size_t i = 0; i < count; ++i) {
-      if (workers[i].pid > 0 && !drain(workers[i], callbacks)) {
-        running -= replace_if_lost(workers[i], slots[i], callbacks, stopping) ? 0 : 1;
+    for (Worker& worker : owned.all) {
+      kill_late(worker, timeout_seconds, stopping);
+      if (worker.pid > 0 && !drain(worker, callbacks)) {
+        running -= replace_if_lost(worker, callbacks, stopping) ? 0 : 1;
       }
+      settle_suspects(worker, callbacks);
     }
     callbacks.tick();
   }

@@ -6,6 +6,7 @@
 
 #include "app/peer_mix.h"
 #include "execute/runner.h"
+#include "memory/arena.h"
 #include "memory/recipes.h"
 #include "operations.h"
 #include "search/engine.h"
@@ -78,7 +79,7 @@ void oracle(benchmark::State& state) {
   Plan plan;
   plan.run({&subject(), plan.problem(c.problem), c.tilings[0], {}, {}});
   Arena arena;
-  const std::vector<RunResult> runs{execute_run(arena, subject(), c.problem, c.tilings[0], {}, tensors[0])};
+  std::vector<RunResult> runs{execute_run(arena, subject(), c.problem, c.tilings[0], {}, tensors[0])};
   const Results results(plan, tensors, runs);
   const CaseContext context{c, subject(), nullptr};
   for (auto _ : state) {
@@ -89,20 +90,20 @@ void oracle(benchmark::State& state) {
 
 void check_of_all_properties(benchmark::State& state) {
   const Case c = case_of(state.range(0));
-  Engine engine;
+  Engine engine(make_cpu_executor());
   for (auto _ : state) {
-    benchmark::DoNotOptimize(engine.check(subject(), c, all_properties()));
+    benchmark::DoNotOptimize(engine.check(subject(), {&c, 1}, all_properties()));
   }
   report(state);
 }
 
 void peer_check(benchmark::State& state) {
   CounterStream draw(1, 0);
-  Arena arena;
-  std::vector<HostTensors> tensors(1);
-  PeerTimes times;
+  Engine engine(make_cpu_executor());
+  const std::vector<const Property*> properties{&tileproof::peer_check()};
   for (auto _ : state) {
-    if (!peer_check_holds(arena, subject(), peer_case(*subject().operation, draw), tensors, times)) {
+    const Case c = peer_case(*subject().operation, draw);
+    if (engine.check(subject(), {&c, 1}, properties).front().front().verdict != Verdict::held) {
       state.SkipWithError("a check of the peer mix did not hold");
       return;
     }

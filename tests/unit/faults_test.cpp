@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "execute/device.h"
 #include "execute/runner.h"
 #include "generate/generator.h"
 #include "memory/arena.h"
@@ -40,7 +41,8 @@ std::vector<std::string> failed_properties(const CheckReport& report) {
 
 TEST_F(Faults, EveryFaultIsFoundByThePropertyItsPatchNames) {
   int faults = 0;
-  for (const Subject& subject : subjects()) {
+  for (const Subject* entry : subjects_on("cpu", {"*", "*@*"})) {
+    const Subject& subject = *entry;
     if (!subject.fault) {
       continue;
     }
@@ -61,7 +63,7 @@ const std::set<std::pair<std::string_view, std::string_view>> kNeverApply = {
     {"round_trip", "cpu/mla_rope_kv_split_bwd"}};
 
 TEST_F(Faults, EveryCleanKernelHoldsWithPowerInEveryPropertyThatApplies) {
-  for (const Subject* subject : matching_subjects({})) {
+  for (const Subject* subject : subjects_on("cpu", {})) {
     const CheckReport report = check_cases(*subject, 400);
     for (const Finding& finding : report.subjects[0].findings) {
       ADD_FAILURE() << finding.signature << "\n" << finding.message << "\n" << finding.case_text;
@@ -199,7 +201,7 @@ TEST_F(Faults, CleanKernelsHoldOnTheCorpus) {
   for (const char* name : {"models.cases", "regressions.cases"}) {
     const std::vector<Case> cases = read_cases(name);
     EXPECT_GT(cases.size(), 10U);
-    for (const Subject* subject : matching_subjects({})) {
+    for (const Subject* subject : subjects_on("cpu", {})) {
       const CheckReport report = check_cases(*subject, 0, cases);
       EXPECT_GT(report.subjects[0].cases, 0U) << subject->name;
       for (const Tally& tally : report.subjects[0].tallies) {
@@ -220,7 +222,8 @@ TEST_F(Faults, HeadMaskRegressionFailsOnEveryPatchedKernel) {
     if (c.problem.integer("head_num") != 12) {
       continue;
     }
-    for (const Subject& subject : subjects()) {
+    for (const Subject* entry : subjects_on("cpu", {"*", "*@*"})) {
+      const Subject& subject = *entry;
       if (subject.operation == &c.problem.operation() && subject.name.find("@head_mask_") != std::string::npos) {
         ++runs;
         const std::vector<std::string> failed = failed_properties(check_cases(subject, 0, {c}));

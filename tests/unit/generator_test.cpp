@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "execute/device.h"
 #include "generate/rapidcheck.h"
 #include "memory/recipes.h"
 
@@ -12,7 +13,7 @@ namespace {
 class GeneratorTest : public ::testing::Test {};
 
 TEST_F(GeneratorTest, TheSameSeedAndIndexGiveTheSameCase) {
-  const Subject& subject = *matching_subjects({}).front();
+  const Subject& subject = *subjects_on("cpu", {}).front();
   for (std::uint64_t i = 0; i < 50; ++i) {
     EXPECT_EQ(text(generate_case(subject, 7, i)), text(generate_case(subject, 7, i)));
   }
@@ -28,7 +29,7 @@ RC_GTEST_FIXTURE_PROP(GeneratorTest, EveryCaseIsValid, ()) {
 
 // What the reports of real faults call for must come up in a thousand cases.
 TEST_F(GeneratorTest, AThousandCasesHoldTheShapesOfTheReports) {
-  for (const Subject* subject : matching_subjects({})) {
+  for (const Subject* subject : subjects_on("cpu", {})) {
     std::set<std::string> seen;
     for (std::uint64_t i = 0; i < 1000; ++i) {
       const Case c = generate_case(*subject, 3, i);

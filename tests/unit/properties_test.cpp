@@ -7,6 +7,7 @@
 #include <cstring>
 #include <set>
 
+#include "execute/executor.h"
 #include "execute/subject.h"
 #include "search/engine.h"
 
@@ -218,8 +219,8 @@ std::set<std::string> failed_properties(const Saboteur& saboteur, const std::str
   Subject subject = honest;
   subject.raw = &raw;
   const std::vector<const Property*> properties = matching_properties({});
-  Engine engine;
-  const std::vector<Judged> judged = engine.check(subject, c, properties);
+  Engine engine(make_cpu_executor());
+  const std::vector<Judged> judged = engine.check(subject, {&c, 1}, properties).front();
   std::set<std::string> failed;
   for (std::size_t i = 0; i < properties.size(); ++i) {
     if (judged[i].verdict == Verdict::failed) {
@@ -309,9 +310,10 @@ TEST(ARefusal, IsAnOutcomeOfItsOwnAndNeverAPass) {
   limited.limits.push_back(parse_limit("head_num multiple of 4"));
   Subject narrow = honest;
   narrow.limits.push_back(parse_limit("block_h power of two"));
-  Engine engine;
+  Engine engine(make_cpu_executor());
   for (const Subject* subject : {&refusing, &limited, &narrow}) {
-    for (const Judged& judged : engine.check(*subject, c, matching_properties({"oracle", "guards", "launch_valid"}))) {
+    const auto verdicts = engine.check(*subject, {&c, 1}, matching_properties({"oracle", "guards", "launch_valid"}));
+    for (const Judged& judged : verdicts.front()) {
       EXPECT_EQ(judged.verdict, Verdict::refused);
       EXPECT_FALSE(judged.reason.empty());
     }

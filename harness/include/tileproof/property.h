@@ -99,7 +99,10 @@ struct RunResult {
   Status status = Status::ok;
   std::string message;  // of a refusal or failure
   HostTensors inputs;   // packed, as the subject saw them (empty where the problem's own inputs were used)
-  HostTensors outputs;  // packed; out and inout tensors only
+  HostTensors outputs;  // packed; out and inout tensors only; empty while they are on the device (Results::outputs)
+  std::vector<std::uint64_t>
+      digests;             // of each tensor's outputs, where the device made them: equal bits, equal digests
+  std::size_t ticket = 0;  // by which its executor knows the run
   std::vector<GuardDamage> damage;
   std::vector<InputChange> changes;  // `in` tensors that were written
 };

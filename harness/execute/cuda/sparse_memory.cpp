@@ -1,0 +1,66 @@
+#include "execute/cuda/sparse_memory.h"
+
+#include <fmt/format.h>
+
+namespace tileproof::TILEPROOF_CUDA_RUNTIME {
+
+namespace {
+
+constexpr std::size_t kLargestRun = std::size_t{1} << 30;
+constexpr std::size_t kKept = std::size_t{256} << 20;
+
+std::size_t bytes_of(const Placed& placed) {
+  std::size_t bytes = 0;
+  for (const auto& [from, to] : placed.mapped) {
+    bytes += static_cast<std::size_t>(to - from);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::size_t SparseMemory::place(std::vector<Placed>& tensors) {
+  std::size_t mapped = 0;
+  for (Placed& placed : tensors) {
+    if (!placed.layout.sparse) {
+      continue;
+    }
+    const std::size_t size = place_sparse(placed, space_.page());
+    mapped += bytes_of(placed);
+    if (mapped > kLargestRun) {
+      throw EnvironmentError(fmt::format("a sparse run maps more than {} MiB in pages of {} KiB; use fewer rows",
+                                         kLargestRun >> 20, space_.page() >> 10));
+    }
+    placed.base = memory_for(size, placed) + placed.at;
+  }
+  return mapped;
+}
+
+std::byte* SparseMemory::memory_for(std::size_t size, const Placed& placed) {
+  for (Reservation& known : reservations_) {
+    if (!known.in_use && known.size == size && known.at == placed.at && known.mapped == placed.mapped) {
+      known.in_use = true;
+      return known.memory;
+    }
+  }
+  std::byte* const memory = space_.reserve(size);
+  for (const auto& [from, to] : placed.mapped) {
+    space_.map(memory + (static_cast<std::int64_t>(placed.at) + from), static_cast<std::size_t>(to - from));
+  }
+  bytes_ += bytes_of(placed);
+  reservations_.push_back({memory, size, placed.at, placed.mapped, true});
+  return memory;
+}
+
+void SparseMemory::recycle() {
+  if (bytes_ > kKept) {
+    reservations_.clear();
+    bytes_ = 0;
+    space_.release();
+  }
+  for (Reservation& known : reservations_) {
+    known.in_use = false;
+  }
+}
+
+}  // namespace tileproof::TILEPROOF_CUDA_RUNTIME

@@ -1,0 +1,32 @@
+// Whether the two devices agree: the same cases on both, property by property, and bit by bit for clean subjects.
+#ifndef TILEPROOF_SEARCH_AGREEMENT_H
+#define TILEPROOF_SEARCH_AGREEMENT_H
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "search/check.h"
+
+namespace tileproof {
+
+struct Agreement {
+  std::string subject;  // without its device
+  bool fault = false;
+  std::uint64_t cases = 0;
+  std::vector<std::string> found_on_both;  // properties that failed
+  std::vector<std::string> only_on_cpu;
+  std::vector<std::string> only_on_cuda;
+  bool same_counts = false;  // every property failed and held in as many cases on both
+  // Of a clean subject: outputs compared bit by bit over all cases and tilings (NaN equals NaN), and how many differed.
+  std::uint64_t outputs = 0;
+  std::uint64_t different = 0;
+};
+
+// `options.subjects`: of cuda; each is held against the cpu subject of the same name. The caller has made sure that
+// cuda is usable. Throws EnvironmentError.
+std::vector<Agreement> find_agreement(const CheckOptions& options);
+
+}  // namespace tileproof
+
+#endif
