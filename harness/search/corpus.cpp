@@ -16,7 +16,7 @@ namespace tileproof {
 
 namespace {
 
-constexpr std::size_t kLongestLine = 64 * 1024;
+constexpr std::size_t kLongestLine = std::size_t{64} * 1024;
 
 [[noreturn]] void refuse(const std::string& path, const std::string& why) {
   throw InputError(

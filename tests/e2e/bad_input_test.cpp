@@ -32,9 +32,8 @@ std::string expanded(const std::string& word, const TemporaryDirectory& director
 TEST_P(BadInput, IsRefusedInOneLine) {
   const TemporaryDirectory directory;
   directory.write("regular", "# a file with no case\n");
-  directory.write("garbage", std::string("\x7f"
-                                         "ELF\x02\x01\0\0\x1b[31m\xff\xfe",
-                                         16));
+  using namespace std::string_literals;
+  directory.write("garbage", "\x7f\x45LF\x02\x01\0\0\x1b[31m\xff\xfe"s);
   directory.write("nul", "# fine\n" + with(" head_num=3 | block_h=2\n") + std::string("mla_rope\0q", 10));
   directory.write("bad_line", "# fine\n\n" + with(" head_num=3 | block_h=2\n") + with(" head_num=0 | block_h=2\n"));
   directory.write("long_line", std::string(100'000, 'x') + "\n");

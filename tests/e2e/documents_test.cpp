@@ -5,6 +5,7 @@
 #include <regex>
 #include <set>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -47,7 +48,7 @@ void collect(const json& value, const std::string& path, Fields& fields) {
   }
   if (value.is_object()) {
     for (const auto& [key, member] : value.items()) {
-      collect(member, path.empty() ? key : path + "." + key, fields);
+      collect(member, path.empty() ? key : fmt::format("{}.{}", path, key), fields);
     }
   }
   if (value.is_array()) {
