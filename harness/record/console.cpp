@@ -211,6 +211,11 @@ std::string console_text(const CheckReport& report, bool colour) {
   } else {
     table(report, colour, out);
   }
+  for (const SubjectReport& subject : report.subjects) {
+    if (!subject.refusal.empty()) {
+      out += fmt::format("{} refused, first because: {}\n", subject.subject->name, subject.refusal);
+    }
+  }
   findings(report, colour, out);
   std::uint64_t cases = 0;
   std::uint64_t launches = 0;

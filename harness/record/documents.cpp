@@ -86,11 +86,8 @@ std::string json_text(const CheckReport& report) {
             {"largest_error_over_bound", report.largest_error_over_bound},
             {"subjects", json::array()}};
   for (const SubjectReport& subject : report.subjects) {
-    json entry{{"subject", subject.subject->name},
-               {"cases", subject.cases},
-               {"launches", subject.launches},
-               {"properties", json::array()},
-               {"findings", json::array()}};
+    json entry{{"subject", subject.subject->name}, {"cases", subject.cases},      {"launches", subject.launches},
+               {"refusal", subject.refusal},       {"properties", json::array()}, {"findings", json::array()}};
     for (std::size_t i = 0; i < report.properties.size(); ++i) {
       const Tally& tally = subject.tallies[i];
       entry["properties"].push_back({{"property", report.properties[i]->name()},

@@ -62,8 +62,15 @@ class Ledger {
   void message(const std::string& line) {
     const json parsed = json::parse(line);
     const auto subject = parsed.at("subject").get<std::size_t>();
-    const auto property = parsed.at("property").get<std::size_t>();
     const auto unit = parsed.at("unit").get<std::uint64_t>();
+    if (parsed.contains("refused")) {
+      const auto [refusal, is_first] = refusals_.try_emplace(subject, unit, parsed.at("refused"));
+      if (!is_first && unit < refusal->second.first) {
+        refusal->second = {unit, parsed.at("refused")};
+      }
+      return;
+    }
+    const auto property = parsed.at("property").get<std::size_t>();
     Finding& finding = count(subject, property, unit, parsed.at("signature"));
     if (parsed.contains("case") && is_smaller(finding, parsed.at("elements"), unit)) {
       finding.case_text = parsed.at("case");
@@ -98,6 +105,11 @@ class Ledger {
   }
 
   std::uint64_t size() const { return findings_.size(); }
+
+  std::string refusal(std::size_t subject) const {
+    const auto found = refusals_.find(subject);
+    return found == refusals_.end() ? "" : found->second.second;
+  }
 
   std::vector<Finding> take(std::size_t subject) {
     std::vector<std::pair<std::size_t, Finding>> own;
@@ -173,6 +185,7 @@ class Ledger {
   const Work& work_;
   Board& board_;
   std::map<std::pair<std::size_t, std::string>, std::pair<std::size_t, Finding>> findings_;
+  std::map<std::size_t, std::pair<std::uint64_t, std::string>> refusals_;  // of a subject: first refused case, reason
 };
 
 Progress progress_of(const CheckOptions& options, Board& board, std::uint64_t findings, double elapsed) {
@@ -201,6 +214,7 @@ SubjectReport report_of(const CheckOptions& options, Board& board, std::size_t s
                                    shared.refused, shared.not_applicable});
   }
   report.findings = ledger.take(subject);
+  report.refusal = ledger.refusal(subject);
   return report;
 }
 

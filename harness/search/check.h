@@ -64,6 +64,7 @@ struct SubjectReport {
   std::uint64_t launches = 0;
   std::vector<Tally> tallies;     // parallel to the properties
   std::vector<Finding> findings;  // by property, then by first case
+  std::string refusal;            // why the first case that was refused was refused; empty when none was
 };
 
 struct CheckReport {

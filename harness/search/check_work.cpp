@@ -174,12 +174,25 @@ class Lane {
     in_batch = std::move(alone);
   }
 
+  // Only the first one counts: this lane need not tell any that is not before those it has told.
+  void tell_refusal(std::size_t subject, std::uint64_t unit, const std::string& reason) {
+    const auto [told, is_first] = refused_.emplace(subject, unit);
+    if (is_first || unit < told->second) {
+      told->second = unit;
+      const json message{{"subject", subject}, {"unit", unit}, {"refused", reason}};
+      send_(message.dump(-1, ' ', false, json::error_handler_t::replace));
+    }
+  }
+
   void record(std::size_t subject, std::uint64_t unit, std::size_t property, const Judged& judged, const Case& c) {
     SharedTally& tally = board_.tally(subject, property);
     switch (judged.verdict) {
       case Verdict::held: ++tally.held; break;
       case Verdict::failed: ++tally.failed; break;
-      case Verdict::refused: ++tally.refused; return;
+      case Verdict::refused:
+        ++tally.refused;
+        tell_refusal(subject, unit, judged.reason);
+        return;
       case Verdict::not_applicable: ++tally.not_applicable; return;
     }
     // A case that did fail could have failed, whatever the property foresaw.
@@ -210,6 +223,7 @@ class Lane {
   Engine engine_;
   // Per subject and signature, elements and number of the smallest case whose evidence this worker has told.
   std::map<std::pair<std::size_t, std::string>, std::pair<std::int64_t, std::uint64_t>> told_;
+  std::map<std::size_t, std::uint64_t> refused_;  // per subject, the first refused case that it has told
 };
 
 // Runs `work` with the slot's lane. A lost device ends the process: the supervisor knows what was in flight.

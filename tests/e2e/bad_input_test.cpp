@@ -171,5 +171,15 @@ TEST(NothingJudged, IsBadInput) {
   EXPECT_NE(outcome.out.find("nothing judged"), std::string::npos) << outcome.out;
 }
 
+// A machine that cannot give what a case needs has judged nothing, and says what it could not give.
+TEST(NothingJudged, SaysWhyTheCaseWasRefused) {
+  const Outcome outcome =
+      tileproof({"replay",
+                 "mla_rope_q_fwd dtype=f32 layout=sbhd seq=64 batch=64 head_num=256 nope_dim=0 emb_dim=4 inverse=0 "
+                 "remove_interleaving=0 sparse=head:33 data=normal:1 | block_h=4"});
+  expect_refusal(outcome, 2, {"no property judged any case"});
+  EXPECT_NE(outcome.out.find("refused, first because: cannot reserve"), std::string::npos) << outcome.out;
+}
+
 }  // namespace
 }  // namespace tileproof::e2e

@@ -84,6 +84,9 @@ TEST(Output, NoColourAndNoProgressOutsideATerminal) {
 }
 
 TEST(Output, ColourOnATerminalUnlessToldNotTo) {
+  if (!has_terminals()) {
+    GTEST_SKIP() << "this machine has no pseudo terminals (/dev/pts)";
+  }
   Start start = quick_check();
   start.out = Sink::terminal;
   EXPECT_TRUE(contains(run(start).out, "\x1b[31;1mFAILED"));
@@ -96,6 +99,9 @@ TEST(Output, ColourOnATerminalUnlessToldNotTo) {
 }
 
 TEST(Output, ProgressOnATerminalIsWipedAtTheEnd) {
+  if (!has_terminals()) {
+    GTEST_SKIP() << "this machine has no pseudo terminals (/dev/pts)";
+  }
   Start start;
   start.arguments = {"check", "cpu/mla_rope_q_fwd", "--time", "1500ms"};
   start.err = Sink::terminal;

@@ -231,6 +231,16 @@ Outcome tileproof(const std::vector<std::string>& arguments) {
   return run(start);
 }
 
+bool has_terminals() {
+  const int end = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+  std::array<char, 128> name{};
+  const bool has = end >= 0 && grantpt(end) == 0 && unlockpt(end) == 0 && ptsname_r(end, name.data(), name.size()) == 0;
+  if (end >= 0) {
+    close(end);
+  }
+  return has;
+}
+
 bool is_running(pid_t pid) {
   const std::string stat = read_file("/proc/" + std::to_string(pid) + "/stat");
   const std::size_t name_end = stat.rfind(')');

@@ -52,6 +52,9 @@ class Process {
   Outcome outcome_;
 };
 
+// Whether Sink::terminal can be had: a bare chroot has no /dev/pts.
+bool has_terminals();
+
 Outcome run(const Start& start);
 Outcome tileproof(const std::vector<std::string>& arguments);
 
