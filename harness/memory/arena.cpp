@@ -70,6 +70,20 @@ void for_each_gap(const Placed& placed, Visit&& visit) {
   visit_mapped(at, end);
 }
 
+void paint_dense(const Placed& placed, GuardFill guard) {
+  const bool scattered_next = placed.layout.shape.spec->role != Role::out;
+  const bool no_gaps = placed.layout.extent == placed.layout.shape.elements();
+  if (scattered_next && no_gaps) {  // elements that scatter() overwrites anyway would be painted for nothing
+    for_each_gap(placed, [&](std::int64_t from, std::int64_t count) {
+      paint_canary(guard, placed.base + from, static_cast<std::size_t>(static_cast<std::int64_t>(placed.at) + from),
+                   static_cast<std::size_t>(count));
+    });
+    return;
+  }
+  paint_canary(guard, placed.base - placed.before, placed.at - placed.before,
+               placed.before + bytes_of(placed.layout, placed.layout.extent) + placed.after);
+}
+
 // The coordinates of an element offset, most significant axis first, clipped to what the strides say.
 std::string place_text(const Layout& layout, std::int64_t element) {
   std::string result;
@@ -149,8 +163,7 @@ void Arena::prepare(const std::vector<Layout>& layouts, GuardFill guard, std::in
     if (placed.layout.sparse) {
       map_sparse(placed, guard);
     } else {
-      paint_canary(guard, placed.base - placed.before, placed.at - placed.before,
-                   placed.before + bytes_of(placed.layout, placed.layout.extent) + placed.after);
+      paint_dense(placed, guard);
     }
   }
 }

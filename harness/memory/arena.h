@@ -56,7 +56,8 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  // Places and paints (see place()). Throws EnvironmentError.
+  // Places and paints (see place()); the elements of `in` and `inout` tensors hold anything until they are scattered.
+  // Throws EnvironmentError.
   void prepare(const std::vector<Layout>& layouts, GuardFill guard, std::int64_t overrun_rows);
 
   std::vector<Placed>& tensors() { return placed_; }

@@ -1,6 +1,7 @@
 #include "mla_rope/bounds.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -44,6 +45,37 @@ double bound_at_the_extremes(const RopeArithmetic& arithmetic, const Component& 
   return lost && !nan_anyway ? kInfinity : std::isfinite(value) ? bound : 0;
 }
 
+// Whether all bounds are safe; a NaN is not. One pass: rows are short, and most of a check's judging is spent here.
+bool value_and_bound(const RopeArithmetic& arithmetic, const Component& x, double* __restrict value,
+                     double* __restrict bound) {
+  const double* const a = x.a.data();
+  const double* const c = x.c.data();
+  const double* const b = x.b.data();
+  const double* const s = x.s.data();
+  const auto count = static_cast<std::int64_t>(x.a.size());
+  const auto [per_product, per_value, constant, safe] =
+      std::array{arithmetic.per_product, arithmetic.per_value, arithmetic.constant, arithmetic.safe};
+  std::int64_t unsafe = 0;  // as wide as a double, which keeps the loop in vectors
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double ac = a[i] * c[i];
+    const double bs = b[i] * s[i];
+    value[i] = ac + x.sign * bs;
+    bound[i] = per_product * (std::abs(ac) + std::abs(bs)) + per_value * std::abs(value[i]) + constant;
+    unsafe += bound[i] <= safe ? 0 : 1;
+  }
+  if (x.a_error == nullptr && arithmetic.per_flush == 0) {
+    return unsafe == 0;
+  }
+  Eigen::Map<Values> bounds(bound, count);
+  if (x.a_error != nullptr) {
+    bounds += arithmetic.per_carried * (x.c.abs() * *x.a_error + x.s.abs() * *x.b_error);
+  }
+  if (arithmetic.per_flush != 0) {
+    bounds += arithmetic.per_flush * (4 + x.a.abs() + x.b.abs() + x.c.abs() + x.s.abs());
+  }
+  return (bounds <= safe).all();
+}
+
 }  // namespace
 
 Format format_of(Dtype dtype) {
@@ -84,17 +116,9 @@ RopeArithmetic::RopeArithmetic(const Problem& problem, const tileproof_arithmeti
 }
 
 void rotate_component(const RopeArithmetic& arithmetic, const Component& x, Values& value, Values& bound) {
-  value = x.a * x.c + x.sign * (x.b * x.s);
-  bound = arithmetic.per_product * ((x.a * x.c).abs() + (x.b * x.s).abs()) + arithmetic.per_value * value.abs() +
-          arithmetic.constant;
-  if (x.a_error != nullptr) {
-    bound += arithmetic.per_carried * (x.c.abs() * *x.a_error + x.s.abs() * *x.b_error);
-  }
-  if (arithmetic.per_flush != 0) {
-    bound += arithmetic.per_flush * (4 + x.a.abs() + x.b.abs() + x.c.abs() + x.s.abs());
-  }
-  // All bounds are at least 0, and a NaN among them makes the sum one.
-  if (bound.sum() <= arithmetic.safe) {
+  value.resize(x.a.size());
+  bound.resize(x.a.size());
+  if (value_and_bound(arithmetic, x, value.data(), bound.data())) {
     return;
   }
   for (Eigen::Index i = 0; i < value.size(); ++i) {
