@@ -185,12 +185,14 @@ std::string verdict_word(const Tally& tally) {
                                                         : "not tried";
 }
 
-std::string replay_line(const Finding& finding) {
+std::string replay_line(const Finding& finding) { return replay_line(finding.case_text, finding.subject); }
+
+std::string replay_line(const std::string& case_text, const std::string& subject) {
   std::string quoted;
-  for (const char c : finding.case_text) {
+  for (const char c : case_text) {
     quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   }
-  return fmt::format("tileproof replay '{}' --subject {}", quoted, finding.subject);
+  return fmt::format("tileproof replay '{}' --subject {}", quoted, subject);
 }
 
 bool judged_nothing(const CheckReport& report) {

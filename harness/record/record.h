@@ -15,6 +15,7 @@ std::string junit_text(const CheckReport& report);
 
 // "tileproof replay '...' --subject ...", quoted for a shell.
 std::string replay_line(const Finding& finding);
+std::string replay_line(const std::string& case_text, const std::string& subject);
 
 // Whether no property judged a single case: that is no pass.
 bool judged_nothing(const CheckReport& report);

@@ -1,0 +1,275 @@
+#include "search/explain.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "generate/generator.h"
+
+namespace tileproof {
+
+namespace {
+
+using Outcome = Trial::Outcome;
+
+constexpr std::size_t kFirstBatch = 600;  // samples before the first condition is inferred
+constexpr std::size_t kBatch = 120;       // and between two
+constexpr std::size_t kCandidates = 24;   // conditions that a batch is to tell apart
+constexpr int kQuietRounds = 3;           // rounds without a surprise after which it is done
+constexpr int kSeedsOfSmallCases = 8;     // contents tried before a small case counts as holding
+constexpr int kSeedsOfLargeCases = 3;
+constexpr std::int64_t kSmallCase = 500;  // elements
+
+class Explainer {
+ public:
+  Explainer(const Names& names, const Subject& subject, const Case& start, const TryCases& try_all,
+            const IsSame& is_same, const ExplainOptions& options)
+      : names_(names),
+        vocabulary_(vocabulary_of(names)),
+        try_all_(try_all),
+        is_same_(is_same),
+        options_(options),
+        near_(subject, start, options.held, options.seed),
+        draw_(options.seed, 0x6578706c) {}
+
+  Explanation run() {
+    take({near_.start()});
+    sample_around();
+    infer();
+    for (int quiet = 0; quiet < kQuietRounds && !is_full();) {
+      const std::vector<Separation> before = candidates_;
+      sample_disputed();
+      infer();
+      const bool same = !candidates_.empty() && !before.empty() &&
+                        before.front().condition == candidates_.front().condition &&
+                        before.front().exact == candidates_.front().exact;
+      quiet = same || candidates_.empty() ? quiet + 1 : 0;
+    }
+    result_.samples = samples_.size();
+    if (!candidates_.empty()) {
+      result_.separation = candidates_.front();
+      result_.others.assign(candidates_.begin() + 1, candidates_.end());
+    }
+    return std::move(result_);
+  }
+
+ private:
+  bool is_full() {
+    result_.out_of_time = result_.out_of_time || steady_ns() >= options_.deadline_ns;
+    return result_.out_of_time || samples_.size() >= options_.cases;
+  }
+
+  void infer() {
+    candidates_ = result_.failing == 0 ? std::vector<Separation>() : separate(vocabulary_, samples_, kCandidates);
+  }
+
+  // One parameter changed, each as often; two; half; all.
+  void sample_around() {
+    std::vector<Case> batch;
+    const std::size_t share = std::min<std::size_t>(kFirstBatch, options_.cases) / 4;
+    const std::size_t parameters = near_.parameters();
+    for (std::size_t i = 0; i < share; ++i) {
+      add(near_.vary(near_.start(), 1, i % parameters), batch);
+    }
+    for (std::size_t i = 0; i < share; ++i) {
+      add(near_.vary(near_.start(), 2), batch);
+      add(near_.cross(near_.start()), batch);
+      add(near_.far(), batch);
+    }
+    take(batch);
+  }
+
+  // Cases on which the conditions in question are of two minds, and as many at random: a condition that is right about
+  // all that was asked may be wrong elsewhere.
+  void sample_disputed() {
+    std::vector<Case> batch;
+    std::vector<Case> random;
+    for (std::size_t i = 0; i < 40 * kBatch && batch.size() < kBatch / 2; ++i) {
+      auto one = any_variant();
+      if (!one || seen_.contains(text(*one))) {
+        continue;
+      }
+      if (is_disputed(*one)) {
+        add(std::move(one), batch);
+      } else if (random.size() < kBatch / 2) {
+        add(std::move(one), random);
+      }
+    }
+    batch.insert(batch.end(), random.begin(), random.end());
+    take(batch);
+  }
+
+  std::optional<Case> any_variant() {
+    const Case& base = draw_.below(2) == 0 || cases_.empty() ? near_.start() : cases_[draw_.below(cases_.size())];
+    switch (draw_.below(5)) {
+      case 0: return near_.far();
+      case 1: return near_.cross(base);
+      case 2: return near_.vary(base, 3);
+      case 3: return near_.vary(base, 1);
+      default: return near_.vary(base, 2);
+    }
+  }
+
+  bool is_disputed(const Case& c) const {
+    const std::vector<Names::Facts> sites = sites_of(c);
+    std::size_t holding = 0;
+    for (const Separation& one : candidates_) {
+      holding += std::any_of(sites.begin(), sites.end(), [&](const auto& site) { return one.condition.holds(site); })
+                     ? 1
+                     : 0;
+    }
+    return holding > 0 && holding < candidates_.size();
+  }
+
+  void add(std::optional<Case> c, std::vector<Case>& batch) {
+    if (c && seen_.insert(text(*c)).second) {
+      batch.push_back(std::move(*c));
+    }
+  }
+
+  // Tries the cases, and again those that hold: what they hold may hide it.
+  void take(std::vector<Case> batch) {
+    const std::size_t room = options_.cases - std::min<std::size_t>(options_.cases, samples_.size());
+    std::vector<Case> open;  // no failure so far
+    for (std::size_t i = 0; i < std::min(room, batch.size()); ++i) {
+      open.push_back(std::move(batch[i]));
+    }
+    std::vector<Case> held;
+    for (int attempt = 0; !open.empty(); ++attempt) {
+      std::vector<Case> tries;
+      for (const Case& c : open) {
+        tries.push_back(attempt == 0 ? c : with_other_contents(c, attempt));
+      }
+      const std::vector<Trial> trials = try_all_(tries);
+      std::vector<Case> still_open;
+      for (std::size_t i = 0; i < open.size(); ++i) {
+        if (trials[i].outcome == Outcome::fails) {
+          note_failure(tries[i], trials[i], attempt > 0);
+        } else if (trials[i].outcome == Outcome::holds) {
+          const int most = elements_of(open[i].problem) < kSmallCase ? kSeedsOfSmallCases : kSeedsOfLargeCases;
+          (attempt + 1 < most ? still_open : held).push_back(open[i]);
+        } else if (attempt > 0) {
+          held.push_back(open[i]);
+        } else {
+          ++result_.refused;
+        }
+      }
+      open = std::move(still_open);
+      result_.out_of_time = result_.out_of_time || steady_ns() >= options_.deadline_ns;
+    }
+    for (Case& c : held) {
+      note(std::move(c), false);
+    }
+    if (options_.progress) {
+      options_.progress(samples_.size());
+    }
+  }
+
+  // First the contents of the start, where those are plain, then other seeds.
+  Case with_other_contents(const Case& c, int attempt) const {
+    Case result = c;
+    const Problem& start = near_.start().problem;
+    for (const Parameter& parameter : start.operation().parameters()) {
+      const bool held = std::any_of(options_.held.begin(), options_.held.end(),
+                                    [&](const Held& one) { return one.key == parameter.key; });
+      const Value& plain = start.value(parameter.key);
+      if (!parameter.contents || held || plain.number != parameter.fallback.number) {
+        continue;
+      }
+      result.problem.value(parameter.key) = plain;
+      if (parameter.kind == ParameterKind::tagged) {
+        result.problem.value(parameter.key).second = (plain.second + attempt - 1) % (parameter.max + 1);
+      }
+    }
+    const bool valid = !start.operation().invalid(result.problem) &&
+                       !(result.problem.choice("data") == "exact" && result.problem.choice("broadcast") == "head");
+    return valid ? result : c;
+  }
+
+  void note_failure(const Case& c, const Trial& trial, bool hidden) {
+    if (!is_same_(trial.signature)) {
+      ++result_.other_failures;
+      return;
+    }
+    result_.hidden += hidden ? 1 : 0;
+    const auto size = [](const Case& one) { return std::pair(elements_of(one.problem), text(one)); };
+    if (!result_.smallest || size(c) < size(*result_.smallest)) {
+      result_.smallest = c;
+    }
+    note(c, true);
+  }
+
+  void note(Case c, bool fails) {
+    samples_.push_back({sites_of(c), fails});
+    cases_.push_back(std::move(c));
+    result_.failing += fails ? 1 : 0;
+  }
+
+  std::vector<Names::Facts> sites_of(const Case& c) const {
+    std::vector<Names::Facts> sites;
+    for (const Tiling& tiling : c.tilings) {
+      sites.push_back(names_.facts(c.problem, tiling));
+    }
+    return sites;
+  }
+
+  const Names& names_;
+  const Vocabulary vocabulary_;
+  const TryCases& try_all_;
+  const IsSame& is_same_;
+  const ExplainOptions& options_;
+  Neighbourhood near_;
+  CounterStream draw_;
+  std::set<std::string> seen_;  // cases that were drawn, as text
+  std::vector<Case> cases_;     // parallel to samples_
+  std::vector<Sample> samples_;
+  std::vector<Separation> candidates_;
+  Explanation result_;
+};
+
+}  // namespace
+
+Explanation explain(const Names& names, const Subject& subject, const Case& start, const TryCases& try_all,
+                    const IsSame& is_same, const ExplainOptions& options) {
+  return Explainer(names, subject, start, try_all, is_same, options).run();
+}
+
+std::string text(const Names& names, const Explanation& explanation, const std::string& verb) {
+  if (!explanation.separation) {
+    return fmt::format("0 of {} sampled {}", explanation.samples, verb);
+  }
+  const Separation& s = *explanation.separation;
+  const std::string condition = text(names, s.condition);
+  if (s.condition.terms.empty()) {
+    return fmt::format("{} always: {} of {} sampled", verb, s.inside_failing, s.inside);
+  }
+  return fmt::format("{}{} when {}: {} of {} sampled; otherwise {} of {}",
+                     s.exact ? "" : fmt::format("no condition of at most {} terms is exact; the best: ", kMostTerms),
+                     verb, condition, s.inside_failing, s.inside, s.outside_failing, s.outside);
+}
+
+Case with_fewest_tilings(const Case& start, const TryCases& try_all, const IsSame& is_same) {
+  std::vector<Case> smaller;
+  for (const Tiling& tiling : start.tilings) {
+    smaller.push_back({start.problem, {tiling}});
+  }
+  for (std::size_t i = 0; i < start.tilings.size(); ++i) {
+    for (std::size_t j = 0; j < start.tilings.size(); ++j) {
+      if (i != j) {
+        smaller.push_back({start.problem, {start.tilings[i], start.tilings[j]}});
+      }
+    }
+  }
+  const std::vector<Trial> trials = try_all(smaller);
+  for (std::size_t i = 0; i < smaller.size(); ++i) {
+    if (smaller[i].tilings.size() < start.tilings.size() && trials[i].outcome == Outcome::fails &&
+        is_same(trials[i].signature)) {
+      return smaller[i];
+    }
+  }
+  return start;
+}
+
+}  // namespace tileproof
