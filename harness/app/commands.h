@@ -16,6 +16,8 @@ void add_list(CLI::App& app, Command& chosen);
 void add_check(CLI::App& app, Command& chosen);
 void add_replay(CLI::App& app, Command& chosen);
 void add_explain(CLI::App& app, Command& chosen);
+void add_compare(CLI::App& app, Command& chosen);
+void add_exposure(CLI::App& app, Command& chosen);
 void add_bench(CLI::App& app, Command& chosen);
 void add_agree(CLI::App& app, Command& chosen);
 void add_doctor(CLI::App& app, Command& chosen);

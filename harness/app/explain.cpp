@@ -93,9 +93,8 @@ Failing failing_property(const Request& request) {
 }
 
 json json_of(const Names& names, const Separation& s) {
-  return {{"condition", text(names, s.condition)}, {"exact", s.exact},
-          {"inside", s.inside},                    {"inside_failing", s.inside_failing},
-          {"outside", s.outside},                  {"outside_failing", s.outside_failing}};
+  return {{"condition", text(names, s.condition)}, {"exact", s.exact},     {"inside", s.inside},
+          {"inside_failing", s.inside_failing},    {"outside", s.outside}, {"outside_failing", s.outside_failing}};
 }
 
 std::string document(const Request& request, const Failing& failing, const Names& names, const Case& start,
@@ -116,7 +115,7 @@ std::string document(const Request& request, const Failing& failing, const Names
             {"signature", failing.trial.signature},
             {"case", text(start)},
             {"held", held},
-            {"text", text(names, found, "fails")},
+            {"text", text(names, found, "fail")},
             {"samples", found.samples},
             {"failing", found.failing},
             {"hidden", found.hidden},
@@ -125,19 +124,23 @@ std::string document(const Request& request, const Failing& failing, const Names
             {"out_of_time", found.out_of_time},
             {"others", others}};
   root["found"] = found.separation ? json_of(names, *found.separation) : json();
-  root["smallest"] = found.smallest ? text(*found.smallest) : "";
+  const auto case_or_none = [](const std::optional<Case>& c) { return c ? text(*c) : std::string(); };
+  root["smallest"] = case_or_none(found.smallest);
+  root["holding_inside"] = case_or_none(found.holding_inside);
+  root["failing_outside"] = case_or_none(found.failing_outside);
   root["replay"] = found.smallest ? replay_line(text(*found.smallest), request.subject->name) : "";
   return root.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
 std::string page(const Request& request, const Failing& failing, const Names& names, const Explanation& found) {
   std::string out = fmt::format("seed {}\n{}: {}\n{}\n", request.options.seed, request.subject->name,
-                                failing.trial.signature, text(names, found, "fails"));
+                                failing.trial.signature, text(names, found, "fail"));
   if (!found.separation) {
     out += "so what --hold fixes takes its cause away\n";
   }
   if (found.hidden > 0) {
-    out += fmt::format("{} of the failing samples held until other contents were given to their tensors\n", found.hidden);
+    out +=
+        fmt::format("{} of the failing samples held until other contents were given to their tensors\n", found.hidden);
   }
   if (found.refused + found.other_failures > 0) {
     out += fmt::format("left out: {} refused or not judged, {} that fail in another way\n", found.refused,
@@ -146,9 +149,13 @@ std::string page(const Request& request, const Failing& failing, const Names& na
   if (found.out_of_time) {
     out += "stopped by --time: with more of it, other words may come\n";
   }
-  return out + (found.smallest ? fmt::format("smallest failing sample:\n  {}\n",
-                                             replay_line(text(*found.smallest), request.subject->name))
-                               : std::string());
+  const auto show = [&](const char* what, const std::optional<Case>& c) {
+    out += c ? fmt::format("{}:\n  {}\n", what, replay_line(text(*c), request.subject->name)) : std::string();
+  };
+  show("smallest sample that fails", found.smallest);
+  show("smallest sample that holds although the condition is met", found.holding_inside);
+  show("smallest sample that fails although it is not", found.failing_outside);
+  return out;
 }
 
 int explain_case(const Arguments& a) {
@@ -163,7 +170,7 @@ int explain_case(const Arguments& a) {
   };
   const IsSame is_same = [&](const std::string& signature) { return same_failure(signature, failing.trial.signature); };
   const Names names(*request.subject->operation);
-  const Case start = with_fewest_tilings(*request.start, try_all, is_same);
+  const Case start = plain_start(*request.start, try_all, is_same);
   const bool shown = isatty(STDERR_FILENO) != 0;
   if (shown) {
     request.options.progress = [](std::uint64_t samples) { fmt::print(stderr, "\r\x1b[K{} cases sampled", samples); };

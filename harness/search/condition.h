@@ -8,8 +8,8 @@
 //   NAME        what the operation declares (Names); a choice is compared with one of its words: layout == thd
 //
 // A term holds only where everything that it names is there: `seq > 1` does not hold under layout=thd, nor
-// `value.head_stride > 8` where there is no such tensor. A case with several tilings fulfils a condition when one of its
-// tilings does.
+// `value.head_stride > 8` where there is no such tensor. A case with several tilings fulfils a condition when one of
+// its tilings does.
 #ifndef TILEPROOF_SEARCH_CONDITION_H
 #define TILEPROOF_SEARCH_CONDITION_H
 

@@ -15,9 +15,9 @@ namespace {
 using Outcome = Trial::Outcome;
 
 constexpr std::size_t kFirstBatch = 600;  // samples before the first condition is inferred
-constexpr std::size_t kBatch = 120;       // and between two
+constexpr std::size_t kBatch = 160;       // and between two
 constexpr std::size_t kCandidates = 24;   // conditions that a batch is to tell apart
-constexpr int kQuietRounds = 3;           // rounds without a surprise after which it is done
+constexpr int kQuietRounds = 4;           // rounds without a surprise after which it is done
 constexpr int kSeedsOfSmallCases = 8;     // contents tried before a small case counts as holding
 constexpr int kSeedsOfLargeCases = 3;
 constexpr std::int64_t kSmallCase = 500;  // elements
@@ -51,6 +51,7 @@ class Explainer {
     if (!candidates_.empty()) {
       result_.separation = candidates_.front();
       result_.others.assign(candidates_.begin() + 1, candidates_.end());
+      note_exceptions(candidates_.front().condition);
     }
     return std::move(result_);
   }
@@ -116,9 +117,8 @@ class Explainer {
     const std::vector<Names::Facts> sites = sites_of(c);
     std::size_t holding = 0;
     for (const Separation& one : candidates_) {
-      holding += std::any_of(sites.begin(), sites.end(), [&](const auto& site) { return one.condition.holds(site); })
-                     ? 1
-                     : 0;
+      holding +=
+          std::any_of(sites.begin(), sites.end(), [&](const auto& site) { return one.condition.holds(site); }) ? 1 : 0;
     }
     return holding > 0 && holding < candidates_.size();
   }
@@ -167,25 +167,31 @@ class Explainer {
     }
   }
 
-  // First the contents of the start, where those are plain, then other seeds.
+  // First the contents of the start, where those are plain, then other seeds. Where exact data cannot be, the case
+  // keeps its own recipe.
   Case with_other_contents(const Case& c, int attempt) const {
-    Case result = c;
-    const Problem& start = near_.start().problem;
-    for (const Parameter& parameter : start.operation().parameters()) {
-      const bool held = std::any_of(options_.held.begin(), options_.held.end(),
-                                    [&](const Held& one) { return one.key == parameter.key; });
-      const Value& plain = start.value(parameter.key);
-      if (!parameter.contents || held || plain.number != parameter.fallback.number) {
-        continue;
+    for (const bool own_recipe : {false, true}) {
+      Case result = c;
+      for (const Parameter& parameter : c.problem.operation().parameters()) {
+        Value& value = result.problem.value(parameter.key);
+        const Value& plain = near_.start().problem.value(parameter.key);
+        if (!parameter.contents || is_held(parameter) || plain.number != parameter.fallback.number) {
+          continue;
+        }
+        const bool tagged = parameter.kind == ParameterKind::tagged;
+        value = tagged && own_recipe ? value : plain;
+        value.second = tagged ? (value.second + attempt - 1 + (own_recipe ? 1 : 0)) % (parameter.max + 1) : 0;
       }
-      result.problem.value(parameter.key) = plain;
-      if (parameter.kind == ParameterKind::tagged) {
-        result.problem.value(parameter.key).second = (plain.second + attempt - 1) % (parameter.max + 1);
+      if (is_legal(result.problem)) {
+        return result;
       }
     }
-    const bool valid = !start.operation().invalid(result.problem) &&
-                       !(result.problem.choice("data") == "exact" && result.problem.choice("broadcast") == "head");
-    return valid ? result : c;
+    return c;
+  }
+
+  bool is_held(const Parameter& parameter) const {
+    return std::any_of(options_.held.begin(), options_.held.end(),
+                       [&](const Held& one) { return one.key == parameter.key; });
   }
 
   void note_failure(const Case& c, const Trial& trial, bool hidden) {
@@ -194,11 +200,26 @@ class Explainer {
       return;
     }
     result_.hidden += hidden ? 1 : 0;
-    const auto size = [](const Case& one) { return std::pair(elements_of(one.problem), text(one)); };
-    if (!result_.smallest || size(c) < size(*result_.smallest)) {
-      result_.smallest = c;
-    }
+    note_smaller(c, result_.smallest);
     note(c, true);
+  }
+
+  static void note_smaller(const Case& c, std::optional<Case>& smallest) {
+    const auto size = [](const Case& one) { return std::pair(elements_of(one.problem), text(one)); };
+    if (!smallest || size(c) < size(*smallest)) {
+      smallest = c;
+    }
+  }
+
+  void note_exceptions(const Condition& condition) {
+    for (std::size_t i = 0; i < samples_.size(); ++i) {
+      const auto& sites = samples_[i].sites;
+      const bool inside =
+          std::any_of(sites.begin(), sites.end(), [&](const auto& site) { return condition.holds(site); });
+      if (inside != samples_[i].fails) {
+        note_smaller(cases_[i], inside ? result_.holding_inside : result_.failing_outside);
+      }
+    }
   }
 
   void note(Case c, bool fails) {
@@ -243,33 +264,53 @@ std::string text(const Names& names, const Explanation& explanation, const std::
   const Separation& s = *explanation.separation;
   const std::string condition = text(names, s.condition);
   if (s.condition.terms.empty()) {
-    return fmt::format("{} always: {} of {} sampled", verb, s.inside_failing, s.inside);
+    return fmt::format("{}s always: {} of {} sampled", verb, s.inside_failing, s.inside);
   }
-  return fmt::format("{}{} when {}: {} of {} sampled; otherwise {} of {}",
+  return fmt::format("{}{}s when {}: {} of {} sampled; otherwise {} of {}",
                      s.exact ? "" : fmt::format("no condition of at most {} terms is exact; the best: ", kMostTerms),
                      verb, condition, s.inside_failing, s.inside, s.outside_failing, s.outside);
 }
 
-Case with_fewest_tilings(const Case& start, const TryCases& try_all, const IsSame& is_same) {
-  std::vector<Case> smaller;
+Case plain_start(const Case& start, const TryCases& try_all, const IsSame& is_same) {
+  const auto first_failing = [&](const std::vector<Case>& simpler, const Case& otherwise) {
+    const std::vector<Trial> trials = try_all(simpler);
+    for (std::size_t i = 0; i < simpler.size(); ++i) {
+      if (trials[i].outcome == Outcome::fails && is_same(trials[i].signature)) {
+        return simpler[i];
+      }
+    }
+    return otherwise;
+  };
+  std::vector<Case> fewer;
   for (const Tiling& tiling : start.tilings) {
-    smaller.push_back({start.problem, {tiling}});
+    fewer.push_back({start.problem, {tiling}});
   }
   for (std::size_t i = 0; i < start.tilings.size(); ++i) {
-    for (std::size_t j = 0; j < start.tilings.size(); ++j) {
+    for (std::size_t j = 0; j < start.tilings.size() && start.tilings.size() > 2; ++j) {
       if (i != j) {
-        smaller.push_back({start.problem, {start.tilings[i], start.tilings[j]}});
+        fewer.push_back({start.problem, {start.tilings[i], start.tilings[j]}});
       }
     }
   }
-  const std::vector<Trial> trials = try_all(smaller);
-  for (std::size_t i = 0; i < smaller.size(); ++i) {
-    if (smaller[i].tilings.size() < start.tilings.size() && trials[i].outcome == Outcome::fails &&
-        is_same(trials[i].signature)) {
-      return smaller[i];
+  Case result = start.tilings.size() > 1 ? first_failing(fewer, start) : start;
+  // All contents plain, then each alone.
+  std::vector<Case> plainer;
+  const auto& declared = start.problem.operation().parameters();
+  for (std::size_t only = declared.size() + 1; only-- > 0;) {
+    for (std::int64_t seed = 0; seed < kSeedsOfSmallCases; ++seed) {
+      Case plain = result;
+      for (std::size_t i = 0; i < declared.size(); ++i) {
+        if (declared[i].contents && (only == declared.size() || only == i)) {
+          plain.problem.value(declared[i].key) = declared[i].fallback;
+          plain.problem.value(declared[i].key).second += declared[i].kind == ParameterKind::tagged ? seed : 0;
+        }
+      }
+      if (!(plain == result) && is_legal(plain.problem)) {
+        plainer.push_back(std::move(plain));
+      }
     }
   }
-  return start;
+  return first_failing(plainer, result);
 }
 
 }  // namespace tileproof

@@ -4,9 +4,9 @@
 // generated cases (half of the parameters), and generated cases themselves. Then, round by round, those on which the
 // best conditions so far disagree.
 //
-// What tensors hold can hide a fault (an overrun that writes back what was there, a rotation by nothing). So a case that
-// holds is tried again with the contents of the starting case, where these are plain, and under other seeds of the data;
-// when it then fails, that is the sample.
+// What tensors hold can hide a fault (an overrun that writes back what was there, a rotation by nothing). So a case
+// that holds is tried again with the contents of the starting case, where these are plain, and under other seeds of the
+// data; when it then fails, that is the sample.
 #ifndef TILEPROOF_SEARCH_EXPLAIN_H
 #define TILEPROOF_SEARCH_EXPLAIN_H
 
@@ -38,11 +38,15 @@ struct Explanation {
   std::vector<Separation> others;        // conditions that separate the samples as well, in other words
   std::uint64_t samples = 0;
   std::uint64_t failing = 0;
-  std::uint64_t hidden = 0;         // failing samples that held until their contents were changed
-  std::uint64_t refused = 0;        // no sample: the subject or the machine refused, or the property does not apply
-  std::uint64_t other_failures = 0; // no sample: fails in another way
+  std::uint64_t hidden = 0;          // failing samples that held until their contents were changed
+  std::uint64_t refused = 0;         // no sample: the subject or the machine refused, or the property does not apply
+  std::uint64_t other_failures = 0;  // no sample: fails in another way
   bool out_of_time = false;
-  std::optional<Case> smallest;     // of the failing samples, by elements and then by text
+  // By elements and then by text: of the failing samples; of those that fulfil the condition and hold; of those that
+  // do not and fail.
+  std::optional<Case> smallest;
+  std::optional<Case> holding_inside;
+  std::optional<Case> failing_outside;
 };
 
 // `start` need not fail under what is held. Throws InputError when what is held leaves no case, and what `try_all`
@@ -50,12 +54,12 @@ struct Explanation {
 Explanation explain(const Names& names, const Subject& subject, const Case& start, const TryCases& try_all,
                     const IsSame& is_same, const ExplainOptions& options);
 
-// "fails when head_num mod block_h != 0 and head_num > block_h: 412 of 412 sampled; otherwise 0 of 930"; `verb`: fails,
-// differs. Where no condition is exact: a line that says so, then the best one.
+// "fails when head_num mod block_h != 0 and head_num > block_h: 412 of 412 sampled; otherwise 0 of 930"; `verb`: fail,
+// differ. Where no condition is exact: a line that says so, then the best one.
 std::string text(const Names& names, const Explanation& explanation, const std::string& verb);
 
-// `start` with as few tilings as fail in the same way; the first of them that do.
-Case with_fewest_tilings(const Case& start, const TryCases& try_all, const IsSame& is_same);
+// `start` with as few tilings, and as plain contents, as still fail in the same way.
+Case plain_start(const Case& start, const TryCases& try_all, const IsSame& is_same);
 
 }  // namespace tileproof
 

@@ -14,6 +14,7 @@ using Words = std::vector<std::uint64_t>;
 constexpr std::size_t kMostExact = 4000;  // enough to choose from; a search that finds more has too few samples
 constexpr std::size_t kBeam = 48;
 constexpr std::size_t kTwins = 6;
+constexpr std::int64_t kLimitOfBits = 65536;
 
 std::size_t count(const Words& bits) {
   return std::accumulate(bits.begin(), bits.end(), std::size_t{0}, [](std::size_t sum, std::uint64_t word) {
@@ -168,8 +169,10 @@ class Atoms {
           }));
     };
     for (const std::int64_t constant : cuts(seen, values)) {
-      compare_with(Comparison::greater, constant, 0);
-      compare_with(Comparison::at_most, constant, 1);
+      // What a number of bits limits goes wrong from the power of two on.
+      const bool limit = constant >= kLimitOfBits && constant_cost(constant) == 1;
+      compare_with(limit ? Comparison::at_least : Comparison::greater, constant, 0);
+      compare_with(limit ? Comparison::less : Comparison::at_most, constant, 1);
     }
     for (const std::int64_t constant : {0, 1, 2}) {
       if (seen.contains(constant)) {
@@ -397,7 +400,8 @@ std::vector<Separation> separate(const Vocabulary& vocabulary, const std::vector
       found.emplace_back(chosen, separation_of(grid, atoms.all(), chosen));
     }
   }
-  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.second.cost < b.second.cost; });
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto& a, const auto& b) { return a.second.cost < b.second.cost; });
   if (found.empty()) {
     for (const Partial& partial : beam_search(grid, atoms.all())) {
       found.emplace_back(partial.chosen, separation_of(grid, atoms.all(), partial.chosen));

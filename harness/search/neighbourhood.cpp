@@ -27,12 +27,12 @@ bool has_output(const Problem& problem) {
                      [](const TensorShape& shape) { return shape.spec->role != Role::in && shape.elements() > 0; });
 }
 
-// The generator's own rule: exact sums rest on heads of opposite sign, which a broadcast over heads undoes.
-bool may_be_inexact(const Problem& problem) {
-  return problem.choice("data") == "exact" && problem.choice("broadcast") == "head";
-}
-
 }  // namespace
+
+bool is_legal(const Problem& problem) {
+  return !problem.operation().invalid(problem) &&
+         !(problem.choice("data") == "exact" && problem.choice("broadcast") == "head");
+}
 
 Held parse_held(const Operation& operation, const std::string& text) {
   const std::size_t equals = text.find('=');
@@ -46,8 +46,7 @@ Held parse_held(const Operation& operation, const std::string& text) {
         keys.push_back(parameter.key);
       }
     }
-    throw InputError(
-        fmt::format("--hold '{}' given, expected KEY=VALUE with one of {}", text, fmt::join(keys, ", ")));
+    throw InputError(fmt::format("--hold '{}' given, expected KEY=VALUE with one of {}", text, fmt::join(keys, ", ")));
   }
   const Parameter& parameter =
       index != std::string::npos ? operation.parameters()[index] : operation.tiling_parameters()[tiling];
@@ -140,16 +139,65 @@ bool Neighbourhood::complete(Case& c, const Case& was, const Case& from) const {
   }
   c.problem.normalise();
   const auto outside = [&](const Tiling& tiling) { return outside_limits(subject_, tiling).has_value(); };
-  return !operation.invalid(c.problem) && !may_be_inexact(c.problem) && !outside_limits(subject_, c.problem) &&
+  return is_legal(c.problem) && !outside_limits(subject_, c.problem) &&
          std::none_of(c.tilings.begin(), c.tilings.end(), outside) && has_output(c.problem) &&
          elements_of(c.problem) <= most_elements_;
 }
 
+// A step up or down, twice or half as much, or anything in the declared range.
+std::int64_t Neighbourhood::nudged(std::int64_t value, const Parameter& parameter) {
+  const std::int64_t step = parameter.multiple_of;
+  const auto range = static_cast<std::uint64_t>(parameter.max - parameter.min + 1);
+  switch (draw_.below(5)) {
+    case 0: value += step; break;
+    case 1: value -= step; break;
+    case 2: value *= 2; break;
+    case 3: value /= 2; break;
+    default: value = parameter.min + static_cast<std::int64_t>(draw_.below(std::min<std::uint64_t>(range, 64))); break;
+  }
+  return std::clamp(value / step * step, (parameter.min + step - 1) / step * step, parameter.max / step * step);
+}
+
+void Neighbourhood::nudge(Case& c, std::size_t parameter) {
+  const auto& declared = subject_.operation->parameters();
+  if (parameter >= declared.size()) {
+    const std::size_t index = parameter - declared.size();
+    std::int64_t& value = c.tilings[draw_.below(tilings_)].values[index];
+    value = nudged(value, subject_.operation->tiling_parameters()[index]);
+    return;
+  }
+  Value& value = c.problem.value(declared[parameter].key);
+  switch (declared[parameter].kind) {
+    case ParameterKind::integer: value.number = nudged(value.number, declared[parameter]); break;
+    case ParameterKind::list:
+      if (!value.items.empty()) {
+        std::int64_t& item = value.items[draw_.below(value.items.size())];
+        item = nudged(item, declared[parameter]);
+      }
+      break;
+    case ParameterKind::ratio:
+      value.second = nudged(value.second, declared[parameter]);
+      value.number = static_cast<std::int64_t>(draw_.below(static_cast<std::uint64_t>(value.second)));
+      break;
+    case ParameterKind::tagged:
+      if (declared[parameter].choices[static_cast<std::size_t>(value.number)] != "none") {
+        value.second = nudged(value.second, declared[parameter]);
+      }
+      break;
+    case ParameterKind::flag:
+    case ParameterKind::choice: break;  // a donor has what else there is
+  }
+}
+
 std::optional<Case> Neighbourhood::vary(const Case& base, std::size_t count, std::optional<std::size_t> first) {
   Case result = base;
-  const Case* last = nullptr;
+  const Case* last = &donor(draw_.below(kDonors));
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t parameter = i == 0 && first ? *first : draw_.below(parameters());
+    if (draw_.below(3) == 0) {
+      nudge(result, parameter);
+      continue;
+    }
     for (int attempt = 0; attempt < kTries; ++attempt) {
       last = &donor(draw_.below(kDonors));
       if (takes(result, *last, parameter)) {

@@ -22,6 +22,10 @@ struct Held {
 // "num_warps=1": throws InputError naming what was given and what was expected.
 Held parse_held(const Operation& operation, const std::string& text);
 
+// Whether the operation takes the problem, and exact data is exact: its sums rest on heads of opposite sign, which a
+// broadcast over heads undoes.
+bool is_legal(const Problem& problem);
+
 // Variants of a case take values of single parameters over from donors, which are generated cases: so they stay in the
 // declared ranges and come up as often as there. Every one has as many tilings as the case, what is held has its value,
 // no limit of the subject is passed, and there is some output.
@@ -31,7 +35,8 @@ class Neighbourhood {
   Neighbourhood(const Subject& subject, const Case& start, std::vector<Held> held, std::uint64_t seed);
 
   std::size_t parameters() const;  // of the problem and of a tiling together
-  // `base` with `count` parameters from one donor each; parameter `first` is among them when given and differs.
+  // `base` with `count` parameters changed: to the value of a donor, or a little or much within the declared range.
+  // Parameter `first` is among them when given.
   std::optional<Case> vary(const Case& base, std::size_t count, std::optional<std::size_t> first = {});
   // Half of all parameters from one donor.
   std::optional<Case> cross(const Case& base);
@@ -41,6 +46,8 @@ class Neighbourhood {
 
  private:
   const Case& donor(std::uint64_t index);
+  void nudge(Case& c, std::size_t parameter);
+  std::int64_t nudged(std::int64_t value, const Parameter& parameter);
   bool takes(Case& to, const Case& from, std::size_t parameter) const;  // false when that changes nothing
   bool complete(Case& c, const Case& was, const Case& from) const;      // false when it is no case of the subject
 

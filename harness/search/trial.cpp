@@ -25,7 +25,8 @@ Trial trial_of(const Judged& judged, const Property& property) {
   return {Outcome::skipped, {}, judged.reason};
 }
 
-// A case may ask for what the machine cannot give, or claim to be exact and not be: then it says nothing of the subject.
+// A case may ask for what the machine cannot give, or claim to be exact and not be: then it says nothing of the
+// subject.
 Trial try_one(Engine& engine, const Subject& subject, const Property& property, const Case& c) {
   try {
     return trial_of(engine.check(subject, {&c, 1}, {&property}).front().front(), property);
@@ -58,8 +59,8 @@ std::vector<Trial> try_cases(const Subject& subject, const Property& property, s
   const auto make_worker = [&](int number) -> AnswerUnit {
     return [&, engine = std::make_shared<Engine>(make_executor(device, number))](std::uint64_t unit) {
       const Trial trial = try_one(*engine, subject, property, cases[unit]);
-      return json{static_cast<int>(trial.outcome), trial.signature, trial.message}.dump(
-          -1, ' ', false, json::error_handler_t::replace);
+      return json{static_cast<int>(trial.outcome), trial.signature, trial.message}.dump(-1, ' ', false,
+                                                                                        json::error_handler_t::replace);
     };
   };
   std::vector<Trial> trials;

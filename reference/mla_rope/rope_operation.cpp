@@ -144,6 +144,8 @@ RopeOperation::RopeOperation(std::string name, std::string summary, const std::v
   const auto sbhd = [](const Problem& problem) { return !is_thd(problem); };
   const auto thd = [](const Problem& problem) { return is_thd(problem); };
   parameters_.push_back(choice("dtype", "type of the data", {"f32", "f16", "bf16"}, true));
+  parameters_.back().config_keys = {"torch_dtype", "dtype"};
+  parameters_.back().config_words = {"float32", "float16", "bfloat16"};
   parameters_.push_back(choice("table_dtype", "type of cos and sin: the data's, or f32", {"same", "f32"}, false));
   parameters_.back().applies = [](const Problem& problem) { return problem.integer("dtype") != 0; };
   parameters_.push_back(
@@ -158,11 +160,16 @@ RopeOperation::RopeOperation(std::string name, std::string summary, const std::v
   parameters_.push_back(std::move(seqlens));
   parameters_.push_back(
       integer("head_num", "heads of this rank", 1, 256, {1, 2, 3, 5, 6, 7, 10, 12, 24, 33, 48, 96, 128}, 64));
+  parameters_.back().config_keys = {"num_attention_heads", "n_heads", "n_head"};
+  parameters_.back().tensor_parallel = true;
   for (const char* width : widths) {
     parameters_.push_back(integer(width, "width of that part of a head", 0, 4096, {0, 4, 8, 16, 96}, 64));
+    const bool value = std::string_view(width) == "v_dim";
+    parameters_.back().config_keys = {value ? "v_head_dim" : "qk_nope_head_dim"};
   }
   parameters_.push_back(integer("emb_dim", "width of the rotary part", 4, 1024, {4, 8, 64, 96, 192}, 96));
   parameters_.back().multiple_of = 4;
+  parameters_.back().config_keys = {"qk_rope_head_dim"};
   if (modes.inverse) {
     parameters_.push_back(flag("inverse", "rotate the other way: sin negated", true));
   }

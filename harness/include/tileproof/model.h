@@ -49,6 +49,11 @@ struct Parameter {
   bool required = false;             // the line must name it (where it applies)
   bool always_shown = false;         // the canonical line names it even at its fallback
   bool contents = false;             // says only what tensors hold: no shape, place or mode depends on it
+  // Under which keys a model's config.json gives the value, the first that is there; whether tensor parallel ranks share
+  // it equally; and how such a file spells the choices, parallel to them.
+  std::vector<std::string> config_keys;
+  bool tensor_parallel = false;
+  std::vector<std::string> config_words;
   std::vector<std::string> choices;  // of a choice or the tags of a tagged value
   std::size_t max_items = 64;
   // Hints for the generator: values worth trying often, and where uninteresting growth begins (0: at max).

@@ -1,0 +1,148 @@
+// Every shipped fault is explained by the condition that the header of its patch states.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "execute/device.h"
+#include "generate/generator.h"
+#include "search/explain.h"
+
+namespace tileproof {
+namespace {
+
+// "fails when" and, by operation, "fails when (OPERATION)".
+std::map<std::string, std::string> header_of(const std::string& fault) {
+  std::ifstream file(std::string(TILEPROOF_FAULTS_DIR) + "/" + fault + ".patch");
+  EXPECT_TRUE(file.good()) << fault;
+  std::map<std::string, std::string> header;
+  for (std::string line; std::getline(file, line) && line.rfind("# ", 0) == 0;) {
+    const std::size_t colon = line.find(": ");
+    header[line.substr(2, colon - 2)] = line.substr(colon + 2);
+  }
+  return header;
+}
+
+struct Explained {
+  const Subject* subject = nullptr;
+  const Property* property = nullptr;
+  Case failing;  // the first generated one
+};
+
+TryCases trier(const Subject& subject, const Property& property) {
+  return [&](std::span<const Case> cases) { return try_cases(subject, property, cases, {}); };
+}
+
+std::optional<Explained> find_failure(const Subject& subject, const std::string& property_name) {
+  const Property& property = *matching_properties({property_name}).at(0);
+  for (std::uint64_t from = 0; from < 1000; from += 100) {
+    std::vector<Case> cases;
+    for (std::uint64_t i = from; i < from + 100; ++i) {
+      cases.push_back(generate_case(subject, 1, i));
+    }
+    const std::vector<Trial> trials = trier(subject, property)(cases);
+    const auto found = std::find_if(trials.begin(), trials.end(),
+                                    [](const Trial& trial) { return trial.outcome == Trial::Outcome::fails; });
+    if (found != trials.end()) {
+      return Explained{&subject, &property, cases[static_cast<std::size_t>(found - trials.begin())]};
+    }
+  }
+  return std::nullopt;
+}
+
+Explanation explain_failure(const Explained& what, const std::vector<std::string>& hold = {}) {
+  const Subject& subject = *what.subject;
+  const Names names(*subject.operation);
+  const TryCases try_all = trier(subject, *what.property);
+  const std::string signature = try_all({&what.failing, 1}).front().signature;
+  const IsSame is_same = [&](const std::string& other) { return same_failure(other, signature); };
+  ExplainOptions options;
+  for (const std::string& text : hold) {
+    options.held.push_back(parse_held(*subject.operation, text));
+  }
+  return explain(names, subject, plain_start(what.failing, try_all, is_same), try_all, is_same, options);
+}
+
+std::vector<std::string> sorted_terms(const Names& names, const Condition& condition) {
+  std::vector<std::string> terms;
+  for (const Term& term : condition.terms) {
+    terms.push_back(text(names, term));
+  }
+  std::sort(terms.begin(), terms.end());
+  return terms;
+}
+
+std::vector<std::string> fault_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(TILEPROOF_FAULTS_DIR)) {
+    names.push_back(entry.path().stem());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+class ExplainFault : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(ExplainFault, ByTheConditionOfItsHeader) {
+  std::map<std::string, std::string> header = header_of(GetParam());
+  int subjects = 0;
+  for (const Subject* subject : subjects_on("cpu", {"cpu/*@" + GetParam()})) {
+    ++subjects;
+    const Names names(*subject->operation);
+    const std::string own = "fails when (" + std::string(subject->operation->name()) + ")";
+    const std::string stated = header.contains(own) ? header[own] : header["fails when"];
+    const auto failing = find_failure(*subject, subject->expected.front());
+    ASSERT_TRUE(failing) << subject->name;
+    const Explanation found = explain_failure(*failing);
+    ASSERT_TRUE(found.separation) << subject->name;
+    const std::string said = text(names, found, "fail");
+    if (header.contains("exceptions")) {
+      EXPECT_FALSE(found.separation->exact) << subject->name << ": " << said;
+      EXPECT_GT(found.separation->inside_failing, found.failing * 9 / 10) << said;
+      EXPECT_GT(found.separation->inside_failing, found.separation->inside * 9 / 10) << said;
+      continue;
+    }
+    EXPECT_TRUE(found.separation->exact) << subject->name << ": " << said;
+    EXPECT_EQ(sorted_terms(names, found.separation->condition), sorted_terms(names, parse_condition(names, stated)))
+        << subject->name << ": " << said;
+    EXPECT_GT(found.samples, 500U) << said;
+  }
+  EXPECT_GT(subjects, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Faults, ExplainFault, ::testing::ValuesIn(fault_names()),
+                         [](const auto& info) { return info.param; });
+
+// Both show as wrong values: a wrong mask and a missing barrier. Without a partial block the mask cannot be the cause;
+// where nothing moves within a head the barrier cannot.
+TEST(ExplainFaults, TwoThatLookAlikeAreToldApartByHoldingTheOthersCause) {
+  const auto mask = find_failure(*find_subject("cpu/mla_rope_q_fwd@head_mask_q_fwd"), "oracle");
+  const auto race = find_failure(*find_subject("cpu/mla_rope_q_fwd@missing_barrier_q_fwd"), "oracle");
+  ASSERT_TRUE(mask && race);
+  EXPECT_EQ(explain_failure(*mask, {"block_h=1"}).failing, 0U);
+  EXPECT_EQ(explain_failure(*race, {"remove_interleaving=1"}).failing, 0U);
+  const Explanation still_race = explain_failure(*race, {"block_h=1"});
+  EXPECT_GT(still_race.failing, 100U);
+  const Explanation still_mask = explain_failure(*mask, {"remove_interleaving=1"});
+  EXPECT_GT(still_mask.failing, 100U);
+  const Names names(*mask->subject->operation);
+  ASSERT_TRUE(still_race.separation);
+  EXPECT_EQ(text(names, still_race.separation->condition),
+            "remove_interleaving == 0 and emb_dim * size_of(dtype) > 32");
+}
+
+// With the size held, the exceptions of this fault are gone, and so is what the size implies.
+TEST(ExplainFaults, WhatIsInexactOverAllIsExactWithACauseHeld) {
+  const auto failing = find_failure(*find_subject("cpu/mla_rope_q_fwd@cp_floor_q_fwd"), "oracle");
+  ASSERT_TRUE(failing);
+  const Explanation found = explain_failure(*failing, {"cp=1/2"});
+  ASSERT_TRUE(found.separation);
+  EXPECT_TRUE(found.separation->exact);
+  EXPECT_EQ(text(Names(*failing->subject->operation), found.separation->condition),
+            "position_ids == 0 and odd_local_lengths > 0");
+}
+
+}  // namespace
+}  // namespace tileproof
