@@ -13,6 +13,7 @@
 #include "app/report_files.h"
 #include "execute/device.h"
 #include "memory/arena.h"
+#include "search/closing.h"
 #include "search/corpus.h"
 
 namespace tileproof {
@@ -35,6 +36,8 @@ struct Arguments {
   std::optional<std::string> time, cases, seed, jobs, gpus;
   ReportFiles files;
   bool stop_on_failure = false;
+  bool no_minimize = false;
+  std::string minimize_time = "10s";
 };
 
 void read_budget(const Arguments& a, CheckOptions& options) {
@@ -73,11 +76,17 @@ CheckOptions read_options(const Arguments& a) {
 
 int check(Arguments& a) {
   const CheckOptions options = read_options(a);
+  const double closing_seconds = duration("--minimize-time", a.minimize_time);
   a.files.open();
   if (!a.files.json_on_output()) {
     say(fmt::format("seed {}\n", options.seed));
   }
-  const CheckReport report = run_with_progress(options);
+  CheckReport report = run_with_progress(options);
+  if (!a.no_minimize) {
+    ProgressLine line;
+    close_findings(report,
+                   {closing_seconds, options.timeout_seconds, [&](const std::string& what) { line.show(what); }});
+  }
   a.files.write(report);
   return status_of(report);
 }
@@ -103,6 +112,9 @@ void add_check(CLI::App& app, Command& chosen) {
   command.add_option("--jobs", a->jobs, "worker processes; default: one per core")->type_name("N");
   command.add_option("--gpus", a->gpus, "cuda: this many GPUs, one worker process each; default 1")->type_name("N");
   command.add_option("--timeout", a->timeout, "a launch that takes longer hangs; default 10s")->type_name("TIME");
+  command.add_flag("--no-minimize", a->no_minimize, "show the smallest case met, do not look for the simplest one");
+  command.add_option("--minimize-time", a->minimize_time, "for all findings together, after the check; default 10s")
+      ->type_name("TIME");
   a->files.add_options(command);
   command.add_flag("--stop-on-failure", a->stop_on_failure, "a subject is done at its first failure");
   command.callback([a, &chosen] { chosen = [a] { return check(*a); }; });

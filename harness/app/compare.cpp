@@ -1,8 +1,5 @@
 // tileproof compare: two subjects of one operation, bit for bit: where do they differ?
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 
 #include <fmt/format.h>
@@ -10,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/arguments.h"
-#include "app/cases.h"
+#include "app/case_words.h"
 #include "app/commands.h"
 #include "app/output.h"
 #include "generate/generator.h"
@@ -18,6 +15,9 @@
 #include "record/record.h"
 #include "search/difference.h"
 #include "search/explain.h"
+#include "search/interrupt.h"
+#include "search/minimize.h"
+#include "search/simplicity.h"
 
 namespace tileproof {
 
@@ -36,6 +36,7 @@ constexpr char kFooter[] =
     "compared; 3 the environment or the harness failed.";
 
 constexpr std::size_t kBatch = 500;
+constexpr std::uint64_t kMostProbes = 400;
 
 struct Arguments {
   std::string old_one, new_one;
@@ -67,6 +68,7 @@ class CompareCommand {
   std::vector<Trial> compare(std::span<const Case> cases);
   void compare_cases();
   void find_condition();
+  Case minimum_of(const Difference& difference);
   std::string page() const;
   std::string document() const;
   std::string replay(const Case& c) const;
@@ -148,8 +150,8 @@ std::vector<Case> CompareCommand::next_batch() {
 std::vector<Trial> CompareCommand::compare(std::span<const Case> cases) {
   std::vector<Trial> trials = compare_subjects(old_, new_, cases, isolation_);
   const auto smaller = [](const Case& c, const std::optional<Difference>& than) {
-    const auto size = [](const Case& one) { return std::pair(elements_of(one.problem), text(one)); };
-    return !than || size(c) < size(than->c);
+    const auto rank = [](const Case& one) { return std::pair(simplicity(one), text(one)); };
+    return !than || rank(c) < rank(than->c);
   };
   for (std::size_t i = 0; i < trials.size(); ++i) {
     if (trials[i].outcome != Outcome::fails) {
@@ -170,7 +172,7 @@ std::vector<Trial> CompareCommand::compare(std::span<const Case> cases) {
 }
 
 void CompareCommand::compare_cases() {
-  const bool shown = isatty(STDERR_FILENO) != 0;
+  ProgressLine line;
   for (std::vector<Case> batch = only_ ? std::vector{*only_} : next_batch(); !batch.empty(); batch = next_batch()) {
     for (const Trial& trial : compare(batch)) {
       counts_.identical += trial.outcome == Outcome::holds ? 1 : 0;
@@ -178,15 +180,10 @@ void CompareCommand::compare_cases() {
       counts_.refused += trial.outcome == Outcome::refused ? 1 : 0;
       counts_.refusal = counts_.refusal.empty() ? trial.message : counts_.refusal;
     }
-    if (shown) {
-      fmt::print(stderr, "\r\x1b[K{} cases, {} different", drawn_, counts_.different);
-    }
-    if (only_ || steady_ns() >= deadline_ns_) {
+    line.show(fmt::format("{} cases, {} different", drawn_, counts_.different));
+    if (only_ || interrupted_by() != 0 || steady_ns() >= deadline_ns_) {
       break;
     }
-  }
-  if (shown) {
-    fmt::print(stderr, "\r\x1b[K");
   }
 }
 
@@ -195,8 +192,22 @@ void CompareCommand::find_condition() {
   const IsSame any = [](const std::string&) { return true; };
   ExplainOptions options;
   options.seed = seed_;
-  const Case start = plain_start(smallest_->c, try_all, any);
-  found_ = explain(names_, old_, start, try_all, any, options);
+  ProgressLine line;
+  options.progress = [&](std::uint64_t samples) { line.show(fmt::format("{} cases sampled", samples)); };
+  found_ = explain(names_, old_, minimum_of(*smallest_), try_all, any, options);
+}
+
+// The simplest case with a difference of this signature. By a number of tries, so that the words do not depend on time.
+Case CompareCommand::minimum_of(const Difference& difference) {
+  MinimizeLimits limits;
+  limits.seconds = 60;
+  limits.probes = kMostProbes;
+  const std::string signature = difference.trial.signature;
+  const auto differs = [&](const Case& c) {
+    const Trial trial = compare({&c, 1}).front();
+    return trial.outcome == Outcome::fails && trial.signature == signature;
+  };
+  return descend(old_, difference.c, differs, limits).the_case;
 }
 
 std::string CompareCommand::replay(const Case& c) const {
@@ -259,6 +270,7 @@ int CompareCommand::run() {
   if (a_.json && *a_.json != "-") {
     file.emplace("--json", *a_.json);
   }
+  const InterruptScope scope;
   compare_cases();
   if (counts_.identical + counts_.different == 0) {
     throw InputError(fmt::format("no case could be compared, which says nothing: {}; change the case or the subjects",

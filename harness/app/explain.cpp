@@ -1,9 +1,6 @@
 // tileproof explain: under which condition does a subject fail as it does on this case?
 #include "search/explain.h"
 
-#include <unistd.h>
-
-#include <cstdio>
 #include <memory>
 
 #include <fmt/format.h>
@@ -11,11 +8,13 @@
 #include <nlohmann/json.hpp>
 
 #include "app/arguments.h"
-#include "app/cases.h"
+#include "app/case_words.h"
 #include "app/commands.h"
 #include "app/output.h"
 #include "record/output_file.h"
 #include "record/record.h"
+#include "search/interrupt.h"
+#include "search/minimize.h"
 
 namespace tileproof {
 
@@ -92,6 +91,17 @@ Failing failing_property(const Request& request) {
       request.subject->name));
 }
 
+// What is there for no reason would be sampled around for none: so the case is minimised first, by a number of tries,
+// so that the same case gives the same words.
+Case simplest(const Request& request, const Failing& failing) {
+  MinimizeLimits limits;
+  limits.seconds = 60;
+  limits.probes = 2000;
+  const auto minimum = minimize(*request.subject, *request.start, parse_signature(failing.trial.signature),
+                                {failing.property}, request.isolation.timeout_seconds, limits);
+  return minimum ? minimum->the_case : *request.start;
+}
+
 json json_of(const Names& names, const Separation& s) {
   return {{"condition", text(names, s.condition)}, {"exact", s.exact},     {"inside", s.inside},
           {"inside_failing", s.inside_failing},    {"outside", s.outside}, {"outside_failing", s.outside_failing}};
@@ -164,21 +174,18 @@ int explain_case(const Arguments& a) {
   if (a.json && *a.json != "-") {
     file.emplace("--json", *a.json);
   }
+  const InterruptScope scope;
   const Failing failing = failing_property(request);
+  const Case start = simplest(request, failing);
   const TryCases try_all = [&](std::span<const Case> cases) {
     return try_cases(*request.subject, *failing.property, cases, request.isolation);
   };
-  const IsSame is_same = [&](const std::string& signature) { return same_failure(signature, failing.trial.signature); };
+  const IsSame is_same = [&](const std::string& signature) { return same_cause(signature, failing.trial.signature); };
   const Names names(*request.subject->operation);
-  const Case start = plain_start(*request.start, try_all, is_same);
-  const bool shown = isatty(STDERR_FILENO) != 0;
-  if (shown) {
-    request.options.progress = [](std::uint64_t samples) { fmt::print(stderr, "\r\x1b[K{} cases sampled", samples); };
-  }
+  ProgressLine line;
+  request.options.progress = [&](std::uint64_t samples) { line.show(fmt::format("{} cases sampled", samples)); };
   const Explanation found = explain(names, *request.subject, start, try_all, is_same, request.options);
-  if (shown) {
-    fmt::print(stderr, "\r\x1b[K");
-  }
+  line.clear();
   if (file) {
     file->commit(document(request, failing, names, start, found));
   }

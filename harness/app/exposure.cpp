@@ -1,10 +1,7 @@
 // tileproof exposure: does a model reach the shapes on which a subject fails, and under which tilings?
 #include "search/exposure.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <set>
 #include <sstream>
@@ -168,7 +165,7 @@ std::string table(const SubjectExposure& e, const std::vector<ReachedShape>& sha
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     out += fmt::format("\n  {:<{}}", prefix + shapes[i].label, width);
     for (std::size_t t = 0; t < columns.size(); ++t) {
-      out += fmt::format("  {:<{}}", cell(rows[i][t]), columns[t]);
+      out += fmt::format("  {:<{}}", cell(rows[i][t]), t + 1 < columns.size() ? columns[t] : 0);
     }
   }
   return out + "\n";
@@ -269,15 +266,12 @@ int exposure(const Arguments& a) {
   isolation.timeout_seconds = duration("--timeout", a.timeout);
   const std::vector<Case> recipes = read_corpus_text(shipped_recipes(), "corpus/models.cases");
   std::vector<SubjectExposure> all;
+  ProgressLine line;
   for (const Subject* subject : subjects) {
-    if (isatty(STDERR_FILENO) != 0) {
-      fmt::print(stderr, "\r\x1b[K{} of {}  {}", all.size() + 1, subjects.size(), subject->name);
-    }
+    line.show(fmt::format("{} of {}  {}", all.size() + 1, subjects.size(), subject->name));
     all.push_back(expose_subject(a, *subject, recipe, recipes, isolation));
   }
-  if (isatty(STDERR_FILENO) != 0) {
-    fmt::print(stderr, "\r\x1b[K");
-  }
+  line.clear();
   if (std::none_of(all.begin(), all.end(), judged_something)) {
     throw InputError("every shape was refused, which is no pass; give other shapes, tilings or subjects");
   }

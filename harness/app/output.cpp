@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "execute/executor.h"
 #include "record/record.h"
 
 namespace tileproof {
@@ -60,6 +61,24 @@ bool colour_on(int file) {
     return std::string_view(value == nullptr ? "" : value);
   };
   return isatty(file) != 0 && variable("NO_COLOR").empty() && variable("TERM") != "dumb";
+}
+
+ProgressLine::ProgressLine() : start_(static_cast<double>(steady_ns()) * 1e-9), terminal_(isatty(STDERR_FILENO) != 0) {}
+
+void ProgressLine::show(const std::string& text) {
+  const double now = static_cast<double>(steady_ns()) * 1e-9;
+  if (terminal_ && now - start_ > kQuietSeconds && now - last_ > 0.2) {
+    fmt::print(stderr, "\r\x1b[K{:.0f} s  {}", now - start_, text);
+    last_ = now;
+    shown_ = true;
+  }
+}
+
+void ProgressLine::clear() {
+  if (shown_) {
+    fmt::print(stderr, "\r\x1b[K");
+    shown_ = false;
+  }
 }
 
 CheckReport run_with_progress(CheckOptions options) {

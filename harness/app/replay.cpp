@@ -5,7 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "app/arguments.h"
-#include "app/cases.h"
+#include "app/case_words.h"
 #include "app/commands.h"
 #include "app/output.h"
 #include "app/report_files.h"

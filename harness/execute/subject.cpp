@@ -157,6 +157,14 @@ std::optional<std::string> outside_limits(const Subject& subject, const Tiling& 
   return std::nullopt;
 }
 
+std::optional<std::string> outside_limits(const Subject& subject, const Case& c) {
+  auto reason = outside_limits(subject, c.problem);
+  for (const Tiling& tiling : c.tilings) {
+    reason = reason ? reason : outside_limits(subject, tiling);
+  }
+  return reason;
+}
+
 void load_subjects() {
   std::vector<Subject> loaded;
   for (const tileproof_subject* raw : builtin_subjects()) {

@@ -45,6 +45,18 @@ struct Tally {
   std::uint64_t not_applicable = 0;
 };
 
+// The simplest case that fails as a finding does: see search/minimize.h.
+struct MinimalCase {
+  std::string case_text;
+  std::string signature;  // may differ from the finding's in `where`
+  std::string message;
+  std::vector<std::string> evidence;
+  bool complete = false;  // no simpler step fails; false: the time was up before that was known
+  std::uint64_t tried = 0;
+  int failures = 1;  // of so many launches of the case
+  int launches = 1;
+};
+
 struct Finding {
   std::string subject;
   std::string property;
@@ -56,6 +68,7 @@ struct Finding {
   std::uint64_t first_case = 0;   // number of the first such case; corpus cases come first
   std::uint64_t case_number = 0;  // of case_text
   std::int64_t elements = 0;      // of all tensors of case_text
+  std::optional<MinimalCase> minimal;
 };
 
 struct SubjectReport {

@@ -169,14 +169,6 @@ Judged judge_one(const Property& property, const CaseContext& context, const Exp
   return judged;
 }
 
-std::optional<std::string> outside_limits(const Subject& subject, const Case& c) {
-  auto reason = tileproof::outside_limits(subject, c.problem);
-  for (const Tiling& tiling : c.tilings) {
-    reason = reason ? reason : tileproof::outside_limits(subject, tiling);
-  }
-  return reason;
-}
-
 }  // namespace
 
 void Engine::execute(std::vector<Planned>& planned) {
@@ -251,6 +243,11 @@ std::vector<std::vector<Judged>> Engine::check(const Subject& subject, std::span
       add_runs_of_others(*properties[i], subject, p.plan, p.runs, p.expectations[i]);
       note_progress();
       judged.push_back(judge_one(*properties[i], p.context, p.expectations[i], results, p.runs));
+      if (closer_ && judged.back().failure) {
+        const std::vector<std::string> more = closer_(p.context, results, *judged.back().failure);
+        auto& evidence = judged.back().failure->evidence;
+        evidence.insert(evidence.end(), more.begin(), more.end());
+      }
     }
   }
   return verdicts;

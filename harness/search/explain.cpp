@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 
 #include "generate/generator.h"
+#include "search/interrupt.h"
+#include "search/simplicity.h"
 
 namespace tileproof {
 
@@ -58,8 +60,12 @@ class Explainer {
 
  private:
   bool is_full() {
-    result_.out_of_time = result_.out_of_time || steady_ns() >= options_.deadline_ns;
+    note_time();
     return result_.out_of_time || samples_.size() >= options_.cases;
+  }
+
+  void note_time() {
+    result_.out_of_time = result_.out_of_time || interrupted_by() != 0 || steady_ns() >= options_.deadline_ns;
   }
 
   void infer() {
@@ -157,7 +163,7 @@ class Explainer {
         }
       }
       open = std::move(still_open);
-      result_.out_of_time = result_.out_of_time || steady_ns() >= options_.deadline_ns;
+      note_time();
     }
     for (Case& c : held) {
       note(std::move(c), false);
@@ -200,14 +206,14 @@ class Explainer {
       return;
     }
     result_.hidden += hidden ? 1 : 0;
-    note_smaller(c, result_.smallest);
+    note_simpler(c, result_.smallest);
     note(c, true);
   }
 
-  static void note_smaller(const Case& c, std::optional<Case>& smallest) {
-    const auto size = [](const Case& one) { return std::pair(elements_of(one.problem), text(one)); };
-    if (!smallest || size(c) < size(*smallest)) {
-      smallest = c;
+  static void note_simpler(const Case& c, std::optional<Case>& simplest) {
+    const auto rank = [](const Case& one) { return std::pair(simplicity(one), text(one)); };
+    if (!simplest || rank(c) < rank(*simplest)) {
+      simplest = c;
     }
   }
 
@@ -217,7 +223,7 @@ class Explainer {
       const bool inside =
           std::any_of(sites.begin(), sites.end(), [&](const auto& site) { return condition.holds(site); });
       if (inside != samples_[i].fails) {
-        note_smaller(cases_[i], inside ? result_.holding_inside : result_.failing_outside);
+        note_simpler(cases_[i], inside ? result_.holding_inside : result_.failing_outside);
       }
     }
   }
@@ -269,48 +275,6 @@ std::string text(const Names& names, const Explanation& explanation, const std::
   return fmt::format("{}{}s when {}: {} of {} sampled; otherwise {} of {}",
                      s.exact ? "" : fmt::format("no condition of at most {} terms is exact; the best: ", kMostTerms),
                      verb, condition, s.inside_failing, s.inside, s.outside_failing, s.outside);
-}
-
-Case plain_start(const Case& start, const TryCases& try_all, const IsSame& is_same) {
-  const auto first_failing = [&](const std::vector<Case>& simpler, const Case& otherwise) {
-    const std::vector<Trial> trials = try_all(simpler);
-    for (std::size_t i = 0; i < simpler.size(); ++i) {
-      if (trials[i].outcome == Outcome::fails && is_same(trials[i].signature)) {
-        return simpler[i];
-      }
-    }
-    return otherwise;
-  };
-  std::vector<Case> fewer;
-  for (const Tiling& tiling : start.tilings) {
-    fewer.push_back({start.problem, {tiling}});
-  }
-  for (std::size_t i = 0; i < start.tilings.size(); ++i) {
-    for (std::size_t j = 0; j < start.tilings.size() && start.tilings.size() > 2; ++j) {
-      if (i != j) {
-        fewer.push_back({start.problem, {start.tilings[i], start.tilings[j]}});
-      }
-    }
-  }
-  Case result = start.tilings.size() > 1 ? first_failing(fewer, start) : start;
-  // All contents plain, then each alone.
-  std::vector<Case> plainer;
-  const auto& declared = start.problem.operation().parameters();
-  for (std::size_t only = declared.size() + 1; only-- > 0;) {
-    for (std::int64_t seed = 0; seed < kSeedsOfSmallCases; ++seed) {
-      Case plain = result;
-      for (std::size_t i = 0; i < declared.size(); ++i) {
-        if (declared[i].contents && (only == declared.size() || only == i)) {
-          plain.problem.value(declared[i].key) = declared[i].fallback;
-          plain.problem.value(declared[i].key).second += declared[i].kind == ParameterKind::tagged ? seed : 0;
-        }
-      }
-      if (!(plain == result) && is_legal(plain.problem)) {
-        plainer.push_back(std::move(plain));
-      }
-    }
-  }
-  return first_failing(plainer, result);
 }
 
 }  // namespace tileproof

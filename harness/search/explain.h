@@ -41,9 +41,9 @@ struct Explanation {
   std::uint64_t hidden = 0;          // failing samples that held until their contents were changed
   std::uint64_t refused = 0;         // no sample: the subject or the machine refused, or the property does not apply
   std::uint64_t other_failures = 0;  // no sample: fails in another way
-  bool out_of_time = false;
-  // By elements and then by text: of the failing samples; of those that fulfil the condition and hold; of those that
-  // do not and fail.
+  bool out_of_time = false;          // the deadline or a signal ended it early
+  // The simplest (search/simplicity.h) of the failing samples; of those that fulfil the condition and hold; of those
+  // that do not and fail.
   std::optional<Case> smallest;
   std::optional<Case> holding_inside;
   std::optional<Case> failing_outside;
@@ -57,9 +57,6 @@ Explanation explain(const Names& names, const Subject& subject, const Case& star
 // "fails when head_num mod block_h != 0 and head_num > block_h: 412 of 412 sampled; otherwise 0 of 930"; `verb`: fail,
 // differ. Where no condition is exact: a line that says so, then the best one.
 std::string text(const Names& names, const Explanation& explanation, const std::string& verb);
-
-// `start` with as few tilings, and as plain contents, as still fail in the same way.
-Case plain_start(const Case& start, const TryCases& try_all, const IsSame& is_same);
 
 }  // namespace tileproof
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "search/check_work.h"
+#include "search/interrupt.h"
 #include "search/worker_pool.h"
 
 namespace tileproof {
@@ -66,7 +67,7 @@ std::vector<UnitAnswer> answer_units(std::string_view device, std::uint64_t coun
     answers[death.unit].done = true;
     answers[death.unit].death = death.how;
   };
-  callbacks.stop = [] { return false; };
+  callbacks.stop = [] { return interrupted_by() != 0; };
   callbacks.tick = [] {};
   run_pool(workers, 1, isolation.timeout_seconds, callbacks);
   return answers;

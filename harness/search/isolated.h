@@ -21,7 +21,7 @@ struct Isolation {
 };
 
 struct UnitAnswer {
-  bool done = false;   // false: the deadline came first
+  bool done = false;   // false: the deadline came first, or a signal (search/interrupt.h)
   std::string answer;  // what the unit answered
   std::string death;   // or how its process ended: SIGSEGV, timeout, the name of a device's error
 };

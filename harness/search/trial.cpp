@@ -7,6 +7,7 @@
 
 #include "execute/device.h"
 #include "memory/arena.h"
+#include "search/prober.h"
 
 namespace tileproof {
 
@@ -70,9 +71,10 @@ std::vector<Trial> try_cases(const Subject& subject, const Property& property, s
   return trials;
 }
 
-bool same_failure(const std::string& signature, const std::string& other) {
-  const auto tensor_end = [](const std::string& text) { return text.find('/', text.find('/') + 1); };
-  return signature.substr(0, tensor_end(signature)) == other.substr(0, tensor_end(other));
+bool same_cause(const std::string& signature, const std::string& other) {
+  const Signature a = parse_signature(signature);
+  const Signature b = parse_signature(other);
+  return a.property == b.property && a.tensor == b.tensor;
 }
 
 }  // namespace tileproof

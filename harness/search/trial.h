@@ -27,9 +27,10 @@ using TryCases = std::function<std::vector<Trial>(std::span<const Case>)>;
 std::vector<Trial> try_cases(const Subject& subject, const Property& property, std::span<const Case> cases,
                              const Isolation& isolation);
 
-// Whether two failures are of one kind, as far as another shape can tell: property and tensor are the same. The place
-// may differ: padding turns an overrun behind the last token into one between rows.
-bool same_failure(const std::string& signature, const std::string& other);
+// Whether two failures are one, as far as another shape can tell: property and tensor are the same. Place and kind may
+// differ: padding turns an overrun behind the last token into one between rows, and the row of another token that an
+// overrun hits first may hold copies or values.
+bool same_cause(const std::string& signature, const std::string& other);
 
 }  // namespace tileproof
 

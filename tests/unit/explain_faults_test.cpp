@@ -9,6 +9,7 @@
 #include "execute/device.h"
 #include "generate/generator.h"
 #include "search/explain.h"
+#include "search/minimize.h"
 
 namespace tileproof {
 namespace {
@@ -57,12 +58,15 @@ Explanation explain_failure(const Explained& what, const std::vector<std::string
   const Names names(*subject.operation);
   const TryCases try_all = trier(subject, *what.property);
   const std::string signature = try_all({&what.failing, 1}).front().signature;
-  const IsSame is_same = [&](const std::string& other) { return same_failure(other, signature); };
+  const IsSame is_same = [&](const std::string& other) { return same_cause(other, signature); };
   ExplainOptions options;
   for (const std::string& text : hold) {
     options.held.push_back(parse_held(*subject.operation, text));
   }
-  return explain(names, subject, plain_start(what.failing, try_all, is_same), try_all, is_same, options);
+  const auto minimum =
+      minimize(subject, what.failing, parse_signature(signature), {what.property}, 10, {.seconds = 60});
+  EXPECT_TRUE(minimum && minimum->minimal) << subject.name;
+  return explain(names, subject, minimum ? minimum->the_case : what.failing, try_all, is_same, options);
 }
 
 std::vector<std::string> sorted_terms(const Names& names, const Condition& condition) {

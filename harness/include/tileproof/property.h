@@ -126,9 +126,10 @@ struct Expectation {
 struct Failure {
   std::string tensor;                 // "" when no tensor is concerned
   std::string where;                  // kind of place, e.g. after, nope, rope, row
-  std::string kind;                   // kind of failure, e.g. overrun, differs, past_bound, refused
+  std::string kind;                   // kind of failure, e.g. overrun, differs, wrong
   std::string message;                // one line
   std::vector<std::string> evidence;  // further lines, at most about ten
+  std::optional<RunId> run = {};      // the run that is wrong, where it is one
 };
 
 class Results;  // search/results.h

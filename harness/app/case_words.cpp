@@ -1,4 +1,4 @@
-#include "app/cases.h"
+#include "app/case_words.h"
 
 #include <filesystem>
 
@@ -36,11 +36,7 @@ const Subject& subject_of(const Case& c, const std::optional<std::string>& wante
     throw InputError(fmt::format("subject '{}' implements {}, expected one that implements {} as the case asks", name,
                                  subject->operation->name(), operation.name()));
   }
-  std::optional<std::string> limit = outside_limits(*subject, c.problem);
-  for (const Tiling& tiling : c.tilings) {
-    limit = limit ? limit : outside_limits(*subject, tiling);
-  }
-  if (limit) {
+  if (const std::optional<std::string> limit = outside_limits(*subject, c)) {
     throw InputError(
         fmt::format("subject '{}' takes only '{}', which '{}' is not; change the case", name, *limit, text(c)));
   }
