@@ -57,18 +57,23 @@ Held parse_held(const Operation& operation, const std::string& text) {
   }
 }
 
-Neighbourhood::Neighbourhood(const Subject& subject, const Case& start, std::vector<Held> held, std::uint64_t seed)
+Neighbourhood::Neighbourhood(const Subject& subject, const Case& start, const std::vector<Held>& held,
+                             std::uint64_t seed)
     : subject_(subject),
-      held_(std::move(held)),
+      held_(held),
       seed_(seed),
       draw_(seed, 0x6e656172),
       tilings_(start.tilings.size()),
       most_elements_(std::max(kMostElements, 2 * elements_of(start.problem))),
       start_(start) {
   donors_.reserve(kDonors);  // pointers to them stay good
+  const bool is_held = std::any_of(held.begin(), held.end(), [](const Held& one) { return one.key == "sparse"; });
+  if (start.problem.choice("sparse") == "none" && !is_held) {
+    held_.push_back({"sparse", start.problem.value("sparse")});
+  }
   if (!complete(start_, start, donor(0))) {
     std::vector<std::string> keys;
-    for (const Held& one : held_) {
+    for (const Held& one : held) {
       keys.push_back(one.key);
     }
     throw InputError(fmt::format("--hold of {} makes '{}' a case that {} does not take; hold other values",

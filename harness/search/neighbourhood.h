@@ -32,7 +32,7 @@ bool is_legal(const Problem& problem);
 class Neighbourhood {
  public:
   // Every argument outlives it. Throws HarnessError when what is held leaves no case.
-  Neighbourhood(const Subject& subject, const Case& start, std::vector<Held> held, std::uint64_t seed);
+  Neighbourhood(const Subject& subject, const Case& start, const std::vector<Held>& held, std::uint64_t seed);
 
   std::size_t parameters() const;  // of the problem and of a tiling together
   // `base` with `count` parameters changed: to the value of a donor, or a little or much within the declared range.

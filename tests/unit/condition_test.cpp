@@ -90,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(Conditions, WrongConditions,
                                            Wrong{"layout > thd", "10", "== or !="}, Wrong{"layout", "7", "comparison"},
                                            Wrong{"(head_num > 3", "11", "')'"}, Wrong{"min(head_num) > 3", "13", "','"},
                                            Wrong{"median(seqlens) > 3", "1", "power_of_two"},
-                                           Wrong{"head_num > 2^64", "15", "2^63"},
+                                           Wrong{"head_num > 2^64", "16", "below 2^63 before it"},
                                            Wrong{"head_num > 99999999999999999999", "12", "below 2^63"},
                                            Wrong{"head_num = 3", "10", "'and' or the end"},
                                            Wrong{"head_num > 3 and", "17", "head_num"}));

@@ -1,10 +1,7 @@
-// Every shipped fault is explained by the condition that the header of its patch states.
+// Faults that look alike, and what holding a cause fixed tells of them. (Each fault by its condition: tests/e2e.)
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <map>
 
 #include "execute/device.h"
 #include "generate/generator.h"
@@ -13,18 +10,6 @@
 
 namespace tileproof {
 namespace {
-
-// "fails when" and, by operation, "fails when (OPERATION)".
-std::map<std::string, std::string> header_of(const std::string& fault) {
-  std::ifstream file(std::string(TILEPROOF_FAULTS_DIR) + "/" + fault + ".patch");
-  EXPECT_TRUE(file.good()) << fault;
-  std::map<std::string, std::string> header;
-  for (std::string line; std::getline(file, line) && line.rfind("# ", 0) == 0;) {
-    const std::size_t colon = line.find(": ");
-    header[line.substr(2, colon - 2)] = line.substr(colon + 2);
-  }
-  return header;
-}
 
 struct Explained {
   const Subject* subject = nullptr;
@@ -68,56 +53,6 @@ Explanation explain_failure(const Explained& what, const std::vector<std::string
   EXPECT_TRUE(minimum && minimum->minimal) << subject.name;
   return explain(names, subject, minimum ? minimum->the_case : what.failing, try_all, is_same, options);
 }
-
-std::vector<std::string> sorted_terms(const Names& names, const Condition& condition) {
-  std::vector<std::string> terms;
-  for (const Term& term : condition.terms) {
-    terms.push_back(text(names, term));
-  }
-  std::sort(terms.begin(), terms.end());
-  return terms;
-}
-
-std::vector<std::string> fault_names() {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(TILEPROOF_FAULTS_DIR)) {
-    names.push_back(entry.path().stem());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-class ExplainFault : public ::testing::TestWithParam<std::string> {};
-
-TEST_P(ExplainFault, ByTheConditionOfItsHeader) {
-  std::map<std::string, std::string> header = header_of(GetParam());
-  int subjects = 0;
-  for (const Subject* subject : subjects_on("cpu", {"cpu/*@" + GetParam()})) {
-    ++subjects;
-    const Names names(*subject->operation);
-    const std::string own = "fails when (" + std::string(subject->operation->name()) + ")";
-    const std::string stated = header.contains(own) ? header[own] : header["fails when"];
-    const auto failing = find_failure(*subject, subject->expected.front());
-    ASSERT_TRUE(failing) << subject->name;
-    const Explanation found = explain_failure(*failing);
-    ASSERT_TRUE(found.separation) << subject->name;
-    const std::string said = text(names, found, "fail");
-    if (header.contains("exceptions")) {
-      EXPECT_FALSE(found.separation->exact) << subject->name << ": " << said;
-      EXPECT_GT(found.separation->inside_failing, found.failing * 9 / 10) << said;
-      EXPECT_GT(found.separation->inside_failing, found.separation->inside * 9 / 10) << said;
-      continue;
-    }
-    EXPECT_TRUE(found.separation->exact) << subject->name << ": " << said;
-    EXPECT_EQ(sorted_terms(names, found.separation->condition), sorted_terms(names, parse_condition(names, stated)))
-        << subject->name << ": " << said;
-    EXPECT_GT(found.samples, 500U) << said;
-  }
-  EXPECT_GT(subjects, 0);
-}
-
-INSTANTIATE_TEST_SUITE_P(Faults, ExplainFault, ::testing::ValuesIn(fault_names()),
-                         [](const auto& info) { return info.param; });
 
 // Both show as wrong values: a wrong mask and a missing barrier. Without a partial block the mask cannot be the cause;
 // where nothing moves within a head the barrier cannot.

@@ -27,6 +27,13 @@ Explanation explain_labels(const std::function<bool(const Case&)>& fails, const 
       names, subject(), start, label, [](const std::string&) { return true; }, options);
 }
 
+ExplainOptions with(std::uint64_t seed, std::uint64_t cases = 2000) {
+  ExplainOptions options;
+  options.seed = seed;
+  options.cases = cases;
+  return options;
+}
+
 Case start_of(const std::string& line) { return parse_case("mla_rope_q_fwd " + line); }
 
 const char* const kStart =
@@ -79,9 +86,9 @@ TEST(Explain, SameSeedSameWordsOtherSeedOtherSamples) {
   const Condition truth = parse_condition(names, "head_num mod block_h != 0 and head_num > block_h");
   const auto fails = [&](const Case& c) { return holds(truth, names, c); };
   const Case start = start_of(kStart);
-  const std::string first = text(names, explain_labels(fails, start, {.held = {}, .seed = 7}), "fail");
-  EXPECT_EQ(first, text(names, explain_labels(fails, start, {.held = {}, .seed = 7}), "fail"));
-  const std::string second = text(names, explain_labels(fails, start, {.held = {}, .seed = 8}), "fail");
+  const std::string first = text(names, explain_labels(fails, start, with(7)), "fail");
+  EXPECT_EQ(first, text(names, explain_labels(fails, start, with(7)), "fail"));
+  const std::string second = text(names, explain_labels(fails, start, with(8)), "fail");
   EXPECT_NE(first, second) << "the counts are those of other samples";
   EXPECT_EQ(first.substr(0, first.find(':')), second.substr(0, second.find(':'))) << "but the condition is the same";
 }
@@ -109,7 +116,7 @@ TEST(Explain, WhatIsHeldHasItsValueInEverySample) {
 TEST(Explain, StaysWithinItsNumberOfCases) {
   std::uint64_t labelled = 0;
   const Explanation found = explain_labels([&](const Case& c) { return ++labelled, c.problem.flag("inverse"); },
-                                           start_of(kStart), {.held = {}, .seed = 1, .cases = 100});
+                                           start_of(kStart), with(1, 100));
   EXPECT_LE(found.samples, 100U);
 }
 
