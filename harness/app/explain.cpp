@@ -177,14 +177,11 @@ int explain_case(const Arguments& a) {
   const InterruptScope scope;
   const Failing failing = failing_property(request);
   const Case start = simplest(request, failing);
-  const TryCases try_all = [&](std::span<const Case> cases) {
-    return try_cases(*request.subject, *failing.property, cases, request.isolation);
-  };
-  const IsSame is_same = [&](const std::string& signature) { return same_cause(signature, failing.trial.signature); };
   const Names names(*request.subject->operation);
   ProgressLine line;
   request.options.progress = [&](std::uint64_t samples) { line.show(fmt::format("{} cases sampled", samples)); };
-  const Explanation found = explain(names, *request.subject, start, try_all, is_same, request.options);
+  const Explanation found = explain_failure(names, *request.subject, *failing.property, start, failing.trial.signature,
+                                            request.isolation, request.options);
   line.clear();
   if (file) {
     file->commit(document(request, failing, names, start, found));

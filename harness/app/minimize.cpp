@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 
 #include <fmt/format.h>
@@ -14,6 +15,7 @@
 #include "app/case_words.h"
 #include "app/commands.h"
 #include "app/output.h"
+#include "record/gtest_source.h"
 #include "record/output_file.h"
 #include "record/record.h"
 #include "search/interrupt.h"
@@ -32,7 +34,7 @@ constexpr char kFooter[] =
 
 struct Arguments {
   std::string the_case;
-  std::optional<std::string> subject, json;
+  std::optional<std::string> subject, json, test_kind, test_file;
   std::vector<std::string> properties;
   std::string time = "10s", timeout = "10s";
 };
@@ -47,8 +49,23 @@ const Case& only_case(const std::vector<Case>& cases, const std::string& word) {
 // The failure that is to be kept: the first in the order of the properties.
 const ProbedFailure& first_failure(const Probe& probe) { return probe.failures.front(); }
 
+// Where the test goes; a file whose name the user did not choose is not replaced.
+std::optional<OutputFile> test_file(const Arguments& a, const Operation& operation) {
+  if (!a.test_kind) {
+    return std::nullopt;
+  }
+  const std::string path = a.test_file.value_or(fmt::format("{}_regression_test.cpp", operation.name()));
+  std::error_code error;
+  if (!a.test_file && std::filesystem::exists(path, error)) {
+    throw InputError(
+        fmt::format("--emit-test would replace '{}', expected no such file; name one with --test-file", path));
+  }
+  return OutputFile("--test-file", path);
+}
+
 std::string json_of(const Subject& subject, const Case& start, const Minimum& minimum) {
   const nlohmann::json document{{"schema", "tileproof.minimize/1"},
+                                {"version", TILEPROOF_VERSION},
                                 {"subject", subject.name},
                                 {"start", text(start)},
                                 {"signature", minimum.failure.signature},
@@ -93,6 +110,7 @@ int minimize_one(Arguments& a) {
   if (a.json && *a.json != "-") {
     file.emplace("--json", *a.json);
   }
+  const std::optional<OutputFile> test = test_file(a, *subject.operation);
   const InterruptScope scope;
   const Probe probe = Prober(subject, properties, timeout).probe(start);
   if (probe.failures.empty()) {
@@ -114,6 +132,14 @@ int minimize_one(Arguments& a) {
   if (file) {
     file->commit(json);
   }
+  if (test) {
+    const auto control = passing_tiling(subject, minimum->the_case, properties, timeout);
+    test->commit(gtest_source({&subject, minimum->the_case, control, minimum->failure.signature}));
+  }
+  if (test) {
+    fmt::print(stderr, "wrote {}\n",
+               a.test_file.value_or(fmt::format("{}_regression_test.cpp", subject.operation->name())));
+  }
   say(a.json == "-" ? json : text_of(subject, *minimum, colour_on(STDOUT_FILENO)));
   return 1;
 }
@@ -132,6 +158,11 @@ void add_minimize(CLI::App& app, Command& chosen) {
   command.add_option("--time", a->time, "stop with the best so far after this; default 10s")->type_name("TIME");
   command.add_option("--timeout", a->timeout, "a case that takes longer hangs; default 10s")->type_name("TIME");
   command.add_option("--json", a->json, "write tileproof.minimize/1; '-': to standard output")->type_name("FILE");
+  command.add_option("--emit-test", a->test_kind, "write a regression test that pins the tilings of the minimal case")
+      ->check(CLI::IsMember({"gtest"}));
+  command.add_option("--test-file", a->test_file, "where to; default: OPERATION_regression_test.cpp, if there is none")
+      ->type_name("FILE")
+      ->needs("--emit-test");
   command.callback([a, &chosen] { chosen = [a] { return minimize_one(*a); }; });
 }
 

@@ -263,6 +263,13 @@ Explanation explain(const Names& names, const Subject& subject, const Case& star
   return Explainer(names, subject, start, try_all, is_same, options).run();
 }
 
+Explanation explain_failure(const Names& names, const Subject& subject, const Property& property, const Case& start,
+                            const std::string& signature, const Isolation& isolation, const ExplainOptions& options) {
+  const TryCases try_all = [&](std::span<const Case> cases) { return try_cases(subject, property, cases, isolation); };
+  const IsSame is_same = [&](const std::string& other) { return same_cause(other, signature); };
+  return explain(names, subject, start, try_all, is_same, options);
+}
+
 std::string text(const Names& names, const Explanation& explanation, const std::string& verb) {
   if (!explanation.separation) {
     return fmt::format("0 of {} sampled {}", explanation.samples, verb);

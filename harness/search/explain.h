@@ -54,6 +54,10 @@ struct Explanation {
 Explanation explain(const Names& names, const Subject& subject, const Case& start, const TryCases& try_all,
                     const IsSame& is_same, const ExplainOptions& options);
 
+// The same of one property on one subject, in worker processes: samples that fail it on the tensor of `signature`.
+Explanation explain_failure(const Names& names, const Subject& subject, const Property& property, const Case& start,
+                            const std::string& signature, const Isolation& isolation, const ExplainOptions& options);
+
 // "fails when head_num mod block_h != 0 and head_num > block_h: 412 of 412 sampled; otherwise 0 of 930"; `verb`: fail,
 // differ. Where no condition is exact: a line that says so, then the best one.
 std::string text(const Names& names, const Explanation& explanation, const std::string& verb);

@@ -15,6 +15,7 @@ namespace tileproof {
 
 namespace {
 
+constexpr std::int64_t kLargestControl = 16;
 constexpr int kFirstTries = 10;  // of the start: enough to tell a failure that comes and goes from one that stays
 constexpr double kHangSeconds = 1;
 constexpr int kRateTries = 20;  // of every case, once it is known to come and go
@@ -157,6 +158,28 @@ std::optional<Minimum> minimize(const Subject& subject, const Case& start, const
   add_owner(descent.the_case, wanted, *prober, minimum.failure);
   minimum.seconds = seconds_since(start_ns);
   return minimum.failure.signature.empty() ? std::nullopt : std::optional<Minimum>(std::move(minimum));
+}
+
+std::optional<Tiling> passing_tiling(const Subject& subject, const Case& c,
+                                     const std::vector<const Property*>& properties, double timeout_seconds) {
+  Prober prober(subject, properties, timeout_seconds);
+  const auto& declared = subject.operation->tiling_parameters();
+  for (std::size_t i = 0; i < declared.size(); ++i) {
+    for (std::int64_t value = 1; value <= kLargestControl; ++value) {
+      Case only = c;
+      only.tilings = {c.tilings.front()};
+      only.tilings.front().values[i] = value;
+      if (value < declared[i].min || value > declared[i].max || outside_limits(subject, only) ||
+          std::find(c.tilings.begin(), c.tilings.end(), only.tilings.front()) != c.tilings.end()) {
+        continue;
+      }
+      const Probe probe = prober.probe(only);
+      if (probe.judged && probe.failures.empty()) {
+        return only.tilings.front();
+      }
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace tileproof

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <vector>
 
 #include "execute/subject.h"
 #include "search/prober.h"
@@ -53,6 +55,11 @@ struct Minimum {
 std::optional<Minimum> minimize(const Subject& subject, const Case& start, const Signature& wanted,
                                 const std::vector<const Property*>& properties, double timeout_seconds,
                                 const MinimizeLimits& limits);
+
+// A tiling that differs from the first of the case in as little as can be and under which it passes as its only tiling,
+// by the properties given. None: none of those tried does.
+std::optional<Tiling> passing_tiling(const Subject& subject, const Case& c,
+                                     const std::vector<const Property*>& properties, double timeout_seconds);
 
 }  // namespace tileproof
 

@@ -163,7 +163,7 @@ class Jobs : public ::testing::TestWithParam<const char*> {};
 TEST_P(Jobs, DoNotShowInTheDocument) {
   json expected;
   for (const char* jobs : {"1", "2", "3"}) {
-    json document = checked({GetParam(), "--cases", "60", "--seed", "7", "--jobs", jobs});
+    json document = checked({GetParam(), "--cases", "60", "--seed", "7", "--jobs", jobs, "--no-minimize"});
     EXPECT_EQ(document.at("jobs"), std::stoi(jobs));
     document.erase("jobs");
     document.erase("seconds");
@@ -171,6 +171,20 @@ TEST_P(Jobs, DoNotShowInTheDocument) {
       expected = document;
     }
     EXPECT_EQ(document, expected) << jobs << " jobs: " << json::diff(expected, document).dump(1);
+  }
+}
+
+// As long as the time suffices, so that it is the probes that are counted.
+TEST(Check, MinimalCasesAreTheSameForAnyNumberOfJobs) {
+  const std::vector<std::string> words{kFault, "--cases", "100", "--seed", "7", "--minimize-time", "60s", "--jobs"};
+  json expected;
+  for (const char* jobs : {"1", "2"}) {
+    std::vector<std::string> with = words;
+    with.emplace_back(jobs);
+    const json findings = checked(with).at("subjects")[0].at("findings");
+    EXPECT_TRUE(findings[0].contains("minimal"));
+    expected = expected.is_null() ? findings : expected;
+    EXPECT_EQ(findings, expected) << json::diff(expected, findings).dump(1);
   }
 }
 

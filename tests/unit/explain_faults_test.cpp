@@ -38,12 +38,10 @@ std::optional<Explained> find_failure(const Subject& subject, const std::string&
   return std::nullopt;
 }
 
-Explanation explain_failure(const Explained& what, const std::vector<std::string>& hold = {}) {
+Explanation explained(const Explained& what, const std::vector<std::string>& hold = {}) {
   const Subject& subject = *what.subject;
   const Names names(*subject.operation);
-  const TryCases try_all = trier(subject, *what.property);
-  const std::string signature = try_all({&what.failing, 1}).front().signature;
-  const IsSame is_same = [&](const std::string& other) { return same_cause(other, signature); };
+  const std::string signature = trier(subject, *what.property)({&what.failing, 1}).front().signature;
   ExplainOptions options;
   for (const std::string& text : hold) {
     options.held.push_back(parse_held(*subject.operation, text));
@@ -51,7 +49,8 @@ Explanation explain_failure(const Explained& what, const std::vector<std::string
   const auto minimum =
       minimize(subject, what.failing, parse_signature(signature), {what.property}, 10, {.seconds = 60});
   EXPECT_TRUE(minimum && minimum->minimal) << subject.name;
-  return explain(names, subject, minimum ? minimum->the_case : what.failing, try_all, is_same, options);
+  return explain_failure(names, subject, *what.property, minimum ? minimum->the_case : what.failing, signature, {},
+                         options);
 }
 
 // Both show as wrong values: a wrong mask and a missing barrier. Without a partial block the mask cannot be the cause;
@@ -60,11 +59,11 @@ TEST(ExplainFaults, TwoThatLookAlikeAreToldApartByHoldingTheOthersCause) {
   const auto mask = find_failure(*find_subject("cpu/mla_rope_q_fwd@head_mask_q_fwd"), "oracle");
   const auto race = find_failure(*find_subject("cpu/mla_rope_q_fwd@missing_barrier_q_fwd"), "oracle");
   ASSERT_TRUE(mask && race);
-  EXPECT_EQ(explain_failure(*mask, {"block_h=1"}).failing, 0U);
-  EXPECT_EQ(explain_failure(*race, {"remove_interleaving=1"}).failing, 0U);
-  const Explanation still_race = explain_failure(*race, {"block_h=1"});
+  EXPECT_EQ(explained(*mask, {"block_h=1"}).failing, 0U);
+  EXPECT_EQ(explained(*race, {"remove_interleaving=1"}).failing, 0U);
+  const Explanation still_race = explained(*race, {"block_h=1"});
   EXPECT_GT(still_race.failing, 100U);
-  const Explanation still_mask = explain_failure(*mask, {"remove_interleaving=1"});
+  const Explanation still_mask = explained(*mask, {"remove_interleaving=1"});
   EXPECT_GT(still_mask.failing, 100U);
   const Names names(*mask->subject->operation);
   ASSERT_TRUE(still_race.separation);
@@ -76,7 +75,7 @@ TEST(ExplainFaults, TwoThatLookAlikeAreToldApartByHoldingTheOthersCause) {
 TEST(ExplainFaults, WhatIsInexactOverAllIsExactWithACauseHeld) {
   const auto failing = find_failure(*find_subject("cpu/mla_rope_q_fwd@cp_floor_q_fwd"), "oracle");
   ASSERT_TRUE(failing);
-  const Explanation found = explain_failure(*failing, {"cp=1/2"});
+  const Explanation found = explained(*failing, {"cp=1/2"});
   ASSERT_TRUE(found.separation);
   EXPECT_TRUE(found.separation->exact);
   EXPECT_EQ(text(Names(*failing->subject->operation), found.separation->condition),

@@ -191,6 +191,44 @@ TEST(Prober, AHangIsAnAnswer) {
   EXPECT_EQ(probe.failures[0].signature, "launch_valid//launch/timeout");
 }
 
+// The clean kernel, but the values of the last head are those of the first one.
+std::int32_t mixes_heads_up(const tileproof_launch* launch) {
+  const std::int32_t status = find_subject("cpu/mla_rope_kv_split_fwd")->raw->launch(launch);
+  for (std::size_t i = 0; i < launch->tensor_count; ++i) {
+    const tileproof_tensor& tensor = launch->tensors[i];
+    if (std::string_view(tensor.name) != "value" || tensor.dtype != TILEPROOF_F32) {
+      continue;
+    }
+    float* const data = static_cast<float*>(tensor.data);
+    for (std::int64_t token = 0; token < tensor.shape[0]; ++token) {
+      float* const first = data + token * tensor.strides[0];
+      std::copy_n(first, tensor.shape[2], first + (tensor.shape[1] - 1) * tensor.strides[1]);
+    }
+  }
+  return status;
+}
+
+TEST(Show, NamesTheElementWhoseValueIsInTheWrongPlace) {
+  const Subject& honest = *find_subject("cpu/mla_rope_kv_split_fwd");
+  tileproof_subject raw = *honest.raw;
+  raw.launch = mixes_heads_up;
+  Subject subject = honest;
+  subject.raw = &raw;
+  const Case start = parse_case(
+      "mla_rope_kv_split_fwd dtype=f32 layout=thd seqlens=3 head_num=5 k_dim=2 v_dim=3 emb_dim=8 "
+      "remove_interleaving=0 data=normal:1 | block_h=4");
+  const auto minimum =
+      minimize(subject, start, parse_signature("oracle/value/copied/wrong"), matching_properties({"oracle"}), 10, {});
+  ASSERT_TRUE(minimum.has_value());
+  EXPECT_EQ(minimum->the_case.problem.integer("head_num"), 2);
+  const std::vector<std::string>& evidence = minimum->failure.evidence;
+  ASSERT_FALSE(evidence.empty());
+  EXPECT_NE(evidence.back().find("with index data value[token=0, head=1, dim=0] holds"), std::string::npos)
+      << evidence.back();
+  EXPECT_NE(evidence.back().find("the input kv[token=0, head=0, dim=0]"), std::string::npos) << evidence.back();
+  EXPECT_NE(std::find(evidence.begin(), evidence.end(), "  token 0    .x"), evidence.end());
+}
+
 // Every other launch of a process is refused by the "device".
 std::int32_t fails_now_and_then(const tileproof_launch*) {
   static int launches = 0;
