@@ -64,8 +64,8 @@ class CompareCommand {
 
  private:
   static const Subject& subject(const std::string& name);
-  std::vector<Case> next_batch();
-  std::vector<Trial> compare(std::span<const Case> cases);
+  std::vector<Attempts> next_batch();
+  std::vector<Trial> compare(std::span<const Attempts> cases);
   void compare_cases();
   void find_condition();
   Case minimum_of(const Difference& difference);
@@ -135,19 +135,19 @@ const Subject& CompareCommand::subject(const std::string& name) {
 }
 
 // Generated cases have one tiling each, in turn: so a difference is that of a tiling.
-std::vector<Case> CompareCommand::next_batch() {
-  std::vector<Case> batch;
+std::vector<Attempts> CompareCommand::next_batch() {
+  std::vector<Attempts> batch;
   for (; drawn_ < wanted_ && batch.size() < kBatch; ++drawn_) {
     Case c = generate_case(old_, seed_, drawn_);
     const Tiling tiling = c.tilings[drawn_ % c.tilings.size()];
     c.tilings = {tiling};
-    batch.push_back(std::move(c));
+    batch.push_back({std::move(c)});
   }
   return batch;
 }
 
 // Compares, and notes every difference.
-std::vector<Trial> CompareCommand::compare(std::span<const Case> cases) {
+std::vector<Trial> CompareCommand::compare(std::span<const Attempts> cases) {
   std::vector<Trial> trials = compare_subjects(old_, new_, cases, isolation_);
   const auto smaller = [](const Case& c, const std::optional<Difference>& than) {
     const auto rank = [](const Case& one) { return std::pair(simplicity(one), text(one)); };
@@ -157,14 +157,15 @@ std::vector<Trial> CompareCommand::compare(std::span<const Case> cases) {
     if (trials[i].outcome != Outcome::fails) {
       continue;
     }
+    const Case& c = cases[i][trials[i].attempt];
     ++all_different_;
-    if (smaller(cases[i], smallest_)) {
-      smallest_ = Difference{cases[i], trials[i]};
+    if (smaller(c, smallest_)) {
+      smallest_ = Difference{c, trials[i]};
     }
-    if (allowed_ && !holds(*allowed_, names_, cases[i])) {
+    if (allowed_ && !holds(*allowed_, names_, c)) {
       ++outside_;
-      if (smaller(cases[i], smallest_outside_)) {
-        smallest_outside_ = Difference{cases[i], trials[i]};
+      if (smaller(c, smallest_outside_)) {
+        smallest_outside_ = Difference{c, trials[i]};
       }
     }
   }
@@ -173,7 +174,8 @@ std::vector<Trial> CompareCommand::compare(std::span<const Case> cases) {
 
 void CompareCommand::compare_cases() {
   ProgressLine line;
-  for (std::vector<Case> batch = only_ ? std::vector{*only_} : next_batch(); !batch.empty(); batch = next_batch()) {
+  std::vector<Attempts> batch = only_ ? std::vector<Attempts>{{*only_}} : next_batch();
+  for (; !batch.empty(); batch = next_batch()) {
     for (const Trial& trial : compare(batch)) {
       counts_.identical += trial.outcome == Outcome::holds ? 1 : 0;
       counts_.different += trial.outcome == Outcome::fails ? 1 : 0;
@@ -188,7 +190,7 @@ void CompareCommand::compare_cases() {
 }
 
 void CompareCommand::find_condition() {
-  const TryCases try_all = [this](std::span<const Case> cases) { return compare(cases); };
+  const TryCases try_all = [this](std::span<const Attempts> cases) { return compare(cases); };
   const IsSame any = [](const std::string&) { return true; };
   ExplainOptions options;
   options.seed = seed_;
@@ -204,7 +206,8 @@ Case CompareCommand::minimum_of(const Difference& difference) {
   limits.probes = kMostProbes;
   const std::string signature = difference.trial.signature;
   const auto differs = [&](const Case& c) {
-    const Trial trial = compare({&c, 1}).front();
+    const Attempts one{c};
+    const Trial trial = compare({&one, 1}).front();
     return trial.outcome == Outcome::fails && trial.signature == signature;
   };
   return descend(old_, difference.c, differs, limits).the_case;
@@ -223,6 +226,11 @@ std::string CompareCommand::page() const {
   }
   if (found_) {
     out += text(names_, *found_, "differ") + "\n";
+    const auto& s = found_->separation;
+    if (s && s->exact && !s->condition.terms.empty()) {
+      out += fmt::format("identical wherever {}: {} of {} sampled\n", opposite_text(names_, s->condition),
+                         s->outside - s->outside_failing, s->outside);
+    }
   }
   const auto show = [&](const char* what, const Difference& difference) {
     out += fmt::format("{}: {}\n  {}\n  {}\n", what, difference.trial.signature, difference.trial.message,

@@ -77,7 +77,7 @@ struct Failing {
 // The first of the properties that fails on the case.
 Failing failing_property(const Request& request) {
   for (const Property* property : request.properties) {
-    Trial trial = try_cases(*request.subject, *property, {&*request.start, 1}, request.isolation).front();
+    Trial trial = try_case(*request.subject, *property, *request.start, request.isolation);
     if (trial.outcome == Trial::Outcome::fails) {
       return {property, std::move(trial)};
     }

@@ -138,6 +138,17 @@ std::string text(const Names& names, const Condition& condition) {
   return fmt::format("{}", fmt::join(terms, " and "));
 }
 
+std::string opposite_text(const Names& names, const Condition& condition) {
+  constexpr Comparison kOpposites[] = {Comparison::unequal, Comparison::equal,   Comparison::at_least,
+                                       Comparison::greater, Comparison::at_most, Comparison::less};
+  std::vector<std::string> terms;
+  for (Term term : condition.terms) {
+    term.comparison = kOpposites[static_cast<int>(term.comparison)];
+    terms.push_back(text(names, term));
+  }
+  return fmt::format("{}", fmt::join(terms, " or "));
+}
+
 namespace {
 
 class Parser {

@@ -97,6 +97,10 @@ std::string text(const Names& names, const Expression& expression);
 std::string text(const Names& names, const Term& term);
 std::string text(const Names& names, const Condition& condition);
 
+// When it does not hold, where all that it names is there: `head_num mod block_h == 0 or head_num <= block_h`. It has
+// at least one term.
+std::string opposite_text(const Names& names, const Condition& condition);
+
 // Throws InputError naming the column, what stands there and what was expected.
 Condition parse_condition(const Names& names, std::string_view text);
 

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "execute/device.h"
 #include "memory/arena.h"
@@ -16,7 +15,6 @@ namespace tileproof {
 
 namespace {
 
-using nlohmann::json;
 using Outcome = Trial::Outcome;
 
 Trial differ(const std::string& tensor, const char* where, std::string message) {
@@ -169,11 +167,6 @@ class Comparer {
   HostTensors inputs_;
 };
 
-std::string line_of(const Trial& trial) {
-  return json{static_cast<int>(trial.outcome), trial.signature, trial.message}.dump(-1, ' ', false,
-                                                                                    json::error_handler_t::replace);
-}
-
 // Of a case that cost the process: each subject alone. Both: nothing can be compared.
 Trial trial_of_deaths(const UnitAnswer& old_one, const UnitAnswer& new_one) {
   if (!old_one.done || !new_one.done) {
@@ -190,40 +183,35 @@ Trial trial_of_deaths(const UnitAnswer& old_one, const UnitAnswer& new_one) {
 
 }  // namespace
 
-std::vector<Trial> compare_subjects(const Subject& old_one, const Subject& new_one, std::span<const Case> cases,
+std::vector<Trial> compare_subjects(const Subject& old_one, const Subject& new_one, std::span<const Attempts> cases,
                                     const Isolation& isolation) {
   const std::string_view device = old_one.raw->device;
-  std::vector<Trial> trials(cases.size());
-  std::vector<std::size_t> lost;
   const auto compare = [&](int number) -> AnswerUnit {
     return [&, comparer = std::make_shared<Comparer>(old_one, new_one, number)](std::uint64_t unit) {
-      try {
-        return line_of(comparer->compare(cases[unit]));
-      } catch (const EnvironmentError& error) {
-        return line_of({Outcome::refused, {}, error.what()});
-      }
+      return answer_attempts(cases[unit], [&](const Case& c) { return comparer->compare(c); });
     };
   };
   const std::vector<UnitAnswer> answers = answer_units(device, cases.size(), isolation, compare);
+  std::vector<std::size_t> lost;
   for (std::size_t i = 0; i < answers.size(); ++i) {
-    if (!answers[i].done) {
-      trials[i] = {Outcome::skipped, {}, "out of time"};
-    } else if (!answers[i].death.empty()) {
+    if (!answers[i].death.empty()) {
       lost.push_back(i);
-    } else {
-      const json parsed = json::parse(answers[i].answer);
-      trials[i] = {static_cast<Outcome>(parsed.at(0).get<int>()), parsed.at(1), parsed.at(2)};
     }
   }
   const auto launch = [&](int number) -> AnswerUnit {
     return [&, comparer = std::make_shared<Comparer>(old_one, new_one, number)](std::uint64_t unit) {
-      comparer->launch(unit % 2 == 0 ? old_one : new_one, cases[lost[unit / 2]]);
+      comparer->launch(unit % 2 == 0 ? old_one : new_one, cases[lost[unit / 2]].front());
       return std::string("ran");
     };
   };
   const std::vector<UnitAnswer> alone = answer_units(device, 2 * lost.size(), isolation, launch);
-  for (std::size_t i = 0; i < lost.size(); ++i) {
-    trials[lost[i]] = trial_of_deaths(alone[2 * i], alone[2 * i + 1]);
+  std::vector<Trial> trials;
+  std::size_t deaths = 0;
+  for (const UnitAnswer& answer : answers) {
+    trials.push_back(trial_of(answer, [&](const std::string&) {
+      const std::size_t at = 2 * deaths++;
+      return trial_of_deaths(alone[at], alone[at + 1]);
+    }));
   }
   return trials;
 }

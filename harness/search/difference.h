@@ -15,8 +15,9 @@ namespace tileproof {
 //   /guards    which bytes outside the tensors changed
 //   /launch    only one of them refused, failed, crashed or hung
 // and the signature names it, e.g. "compare/q/outputs/differs". `holds`: they do not. `refused`: neither took the case,
-// or neither survived it. Both are of one operation and one device. Throws EnvironmentError.
-std::vector<Trial> compare_subjects(const Subject& old_one, const Subject& new_one, std::span<const Case> cases,
+// or neither survived it; a crash is judged on the first attempt. Both are of one operation and one device. Throws
+// EnvironmentError.
+std::vector<Trial> compare_subjects(const Subject& old_one, const Subject& new_one, std::span<const Attempts> cases,
                                     const Isolation& isolation);
 
 }  // namespace tileproof

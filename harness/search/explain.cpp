@@ -138,39 +138,39 @@ class Explainer {
   // Tries the cases, and again those that hold: what they hold may hide it.
   void take(std::vector<Case> batch) {
     const std::size_t room = options_.cases - std::min<std::size_t>(options_.cases, samples_.size());
-    std::vector<Case> open;  // no failure so far
+    std::vector<Attempts> tries;
     for (std::size_t i = 0; i < std::min(room, batch.size()); ++i) {
-      open.push_back(std::move(batch[i]));
+      tries.push_back(attempts_of(std::move(batch[i])));
     }
-    std::vector<Case> held;
-    for (int attempt = 0; !open.empty(); ++attempt) {
-      std::vector<Case> tries;
-      for (const Case& c : open) {
-        tries.push_back(attempt == 0 ? c : with_other_contents(c, attempt));
+    const std::vector<Trial> trials = try_all_(tries);
+    for (std::size_t i = 0; i < tries.size(); ++i) {
+      const Trial& trial = trials[i];
+      if (trial.outcome == Outcome::fails && is_same_(trial.signature)) {
+        const Case& failing = tries[i][trial.attempt];
+        result_.hidden += trial.attempt > 0 ? 1 : 0;
+        note_simpler(failing, result_.smallest);
+        note(failing, true);
+      } else if (trial.outcome == Outcome::fails) {
+        ++result_.other_failures;
+      } else if (trial.outcome == Outcome::holds) {
+        note(tries[i].front(), false);
+      } else {
+        ++result_.refused;
       }
-      const std::vector<Trial> trials = try_all_(tries);
-      std::vector<Case> still_open;
-      for (std::size_t i = 0; i < open.size(); ++i) {
-        if (trials[i].outcome == Outcome::fails) {
-          note_failure(tries[i], trials[i], attempt > 0);
-        } else if (trials[i].outcome == Outcome::holds) {
-          const int most = elements_of(open[i].problem) < kSmallCase ? kSeedsOfSmallCases : kSeedsOfLargeCases;
-          (attempt + 1 < most ? still_open : held).push_back(open[i]);
-        } else if (attempt > 0) {
-          held.push_back(open[i]);
-        } else {
-          ++result_.refused;
-        }
-      }
-      open = std::move(still_open);
-      note_time();
     }
-    for (Case& c : held) {
-      note(std::move(c), false);
-    }
+    note_time();
     if (options_.progress) {
       options_.progress(samples_.size());
     }
+  }
+
+  Attempts attempts_of(Case c) const {
+    const int count = elements_of(c.problem) < kSmallCase ? kSeedsOfSmallCases : kSeedsOfLargeCases;
+    Attempts attempts{std::move(c)};
+    for (int i = 1; i < count; ++i) {
+      attempts.push_back(with_other_contents(attempts.front(), i));
+    }
+    return attempts;
   }
 
   // First the contents of the start, where those are plain, then other seeds. Where exact data cannot be, the case
@@ -198,16 +198,6 @@ class Explainer {
   bool is_held(const Parameter& parameter) const {
     return std::any_of(options_.held.begin(), options_.held.end(),
                        [&](const Held& one) { return one.key == parameter.key; });
-  }
-
-  void note_failure(const Case& c, const Trial& trial, bool hidden) {
-    if (!is_same_(trial.signature)) {
-      ++result_.other_failures;
-      return;
-    }
-    result_.hidden += hidden ? 1 : 0;
-    note_simpler(c, result_.smallest);
-    note(c, true);
   }
 
   static void note_simpler(const Case& c, std::optional<Case>& simplest) {
@@ -265,7 +255,9 @@ Explanation explain(const Names& names, const Subject& subject, const Case& star
 
 Explanation explain_failure(const Names& names, const Subject& subject, const Property& property, const Case& start,
                             const std::string& signature, const Isolation& isolation, const ExplainOptions& options) {
-  const TryCases try_all = [&](std::span<const Case> cases) { return try_cases(subject, property, cases, isolation); };
+  const TryCases try_all = [&](std::span<const Attempts> cases) {
+    return try_cases(subject, property, cases, isolation);
+  };
   const IsSame is_same = [&](const std::string& other) { return same_cause(other, signature); };
   return explain(names, subject, start, try_all, is_same, options);
 }

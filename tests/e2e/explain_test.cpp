@@ -101,6 +101,8 @@ TEST(Compare, AFixChangesNothingThatWorked) {
   EXPECT_TRUE(contains(outcome.out, "identical, guards included, in ")) << outcome.out;
   EXPECT_TRUE(contains(outcome.out, std::string("\ndiffers when ") + kMaskCondition + ": ")) << outcome.out;
   EXPECT_TRUE(contains(outcome.out, "sampled; otherwise 0 of ")) << outcome.out;
+  EXPECT_TRUE(contains(outcome.out, "\nidentical wherever head_num mod block_h == 0 or head_num <= block_h: "))
+      << outcome.out;
   EXPECT_TRUE(contains(outcome.out, "head_num=3 nope_dim=0 emb_dim=4")) << "minimal: " << outcome.out;
   EXPECT_EQ(tileproof(command_in(outcome.out, "tileproof compare ")).status, 1) << outcome.out;
 }

@@ -122,6 +122,23 @@ TEST(Condition, OperatorsBindAsInArithmetic) {
   }
 }
 
+TEST(Condition, TheOppositeHoldsWhereItDoesNot) {
+  const Names names(operation());
+  EXPECT_EQ(opposite_text(names, parse_condition(names, "head_num % block_h != 0 and head_num > block_h")),
+            "head_num mod block_h == 0 or head_num <= block_h");
+  const Vocabulary vocabulary = vocabulary_of(names);
+  const Case c = a_case("layout=sbhd seq=3 batch=1 head_num=12 inverse=0 remove_interleaving=0");
+  const Names::Facts facts = names.facts(c.problem, c.tilings.front());
+  for (const Feature& feature : vocabulary.features) {
+    const auto left = feature.term.left.value(facts);
+    const auto right = feature.term.right.value(facts);
+    if (left && right) {
+      const std::string opposite = opposite_text(names, {{feature.term}});
+      EXPECT_NE(parse_condition(names, opposite).holds(facts), feature.term.holds(facts)) << opposite;
+    }
+  }
+}
+
 RC_GTEST_PROP(ConditionProperty, EveryNameHasAFactInItsPlace, ()) {
   const Case c = *arbitrary_case();
   const Names names(c.problem.operation());

@@ -17,22 +17,18 @@ struct Explained {
   Case failing;  // the first generated one
 };
 
-TryCases trier(const Subject& subject, const Property& property) {
-  return [&](std::span<const Case> cases) { return try_cases(subject, property, cases, {}); };
-}
-
 std::optional<Explained> find_failure(const Subject& subject, const std::string& property_name) {
   const Property& property = *matching_properties({property_name}).at(0);
   for (std::uint64_t from = 0; from < 1000; from += 100) {
-    std::vector<Case> cases;
+    std::vector<Attempts> cases;
     for (std::uint64_t i = from; i < from + 100; ++i) {
-      cases.push_back(generate_case(subject, 1, i));
+      cases.push_back({generate_case(subject, 1, i)});
     }
-    const std::vector<Trial> trials = trier(subject, property)(cases);
+    const std::vector<Trial> trials = try_cases(subject, property, cases, {});
     const auto found = std::find_if(trials.begin(), trials.end(),
                                     [](const Trial& trial) { return trial.outcome == Trial::Outcome::fails; });
     if (found != trials.end()) {
-      return Explained{&subject, &property, cases[static_cast<std::size_t>(found - trials.begin())]};
+      return Explained{&subject, &property, cases[static_cast<std::size_t>(found - trials.begin())].front()};
     }
   }
   return std::nullopt;
@@ -41,7 +37,7 @@ std::optional<Explained> find_failure(const Subject& subject, const std::string&
 Explanation explained(const Explained& what, const std::vector<std::string>& hold = {}) {
   const Subject& subject = *what.subject;
   const Names names(*subject.operation);
-  const std::string signature = trier(subject, *what.property)({&what.failing, 1}).front().signature;
+  const std::string signature = try_case(subject, *what.property, what.failing, {}).signature;
   ExplainOptions options;
   for (const std::string& text : hold) {
     options.held.push_back(parse_held(*subject.operation, text));

@@ -15,10 +15,15 @@ const Subject& subject() { return *find_subject("cpu/mla_rope_q_fwd"); }
 // A fault that exists in the labels only.
 Explanation explain_labels(const std::function<bool(const Case&)>& fails, const Case& start,
                            ExplainOptions options = {}) {
-  const TryCases label = [&](std::span<const Case> cases) {
+  const TryCases label = [&](std::span<const Attempts> cases) {
     std::vector<Trial> trials;
-    for (const Case& c : cases) {
-      trials.push_back({fails(c) ? Trial::Outcome::fails : Trial::Outcome::holds, "a/q/b/c", {}});
+    for (const Attempts& attempts : cases) {
+      trials.push_back({Trial::Outcome::holds, {}, {}});
+      for (std::size_t i = 0; i < attempts.size() && trials.back().outcome == Trial::Outcome::holds; ++i) {
+        if (fails(attempts[i])) {
+          trials.back() = {Trial::Outcome::fails, "a/q/b/c", {}, i};
+        }
+      }
     }
     return trials;
   };
