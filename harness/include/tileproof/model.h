@@ -45,12 +45,12 @@ struct Parameter {
   std::int64_t min = 0;  // of the integer, each item, or the denominator of a ratio
   std::int64_t max = 0;
   std::int64_t multiple_of = 1;
-  Value fallback;                    // value where the line does not name the key
-  bool required = false;             // the line must name it (where it applies)
-  bool always_shown = false;         // the canonical line names it even at its fallback
-  bool contents = false;             // says only what tensors hold: no shape, place or mode depends on it
-  // Under which keys a model's config.json gives the value, the first that is there; whether tensor parallel ranks share
-  // it equally; and how such a file spells the choices, parallel to them.
+  Value fallback;             // value where the line does not name the key
+  bool required = false;      // the line must name it (where it applies)
+  bool always_shown = false;  // the canonical line names it even at its fallback
+  bool contents = false;      // says only what tensors hold: no shape, place or mode depends on it
+  // Under which keys a model's config.json gives the value, the first that is there; whether tensor parallel ranks
+  // share it equally; and how such a file spells the choices, parallel to them.
   std::vector<std::string> config_keys;
   bool tensor_parallel = false;
   std::vector<std::string> config_words;
