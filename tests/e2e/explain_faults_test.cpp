@@ -55,7 +55,8 @@ std::string first_failing_case(const std::string& subject, const std::string& pr
   const Outcome outcome = tileproof(
       {"check", subject, "--cases", "300", "--seed", "1", "--property", property, "--no-minimize", "--json", "-"});
   EXPECT_EQ(outcome.status, 1) << outcome.err;
-  for (const json& finding : json::parse(outcome.out).at("subjects")[0].at("findings")) {
+  const json document = json::parse(outcome.out);
+  for (const json& finding : document.at("subjects")[0].at("findings")) {
     if (finding.at("property") == property) {
       return finding.at("case");
     }

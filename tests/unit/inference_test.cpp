@@ -67,8 +67,27 @@ INSTANTIATE_TEST_SUITE_P(Explain, KnownConditions,
                                            "layout == thd", "dtype == f32", "cp_size > 1", "not power_of_two(emb_dim)",
                                            "pad_tokens > 0", "position_ids == 0 and odd_local_lengths > 0",
                                            "inverse == 0 and head_num mod block_h != 0 and head_num > block_h",
-                                           "emb_dim * size_of(dtype) > 32", "data == exact",
-                                           "cp_rank > 0 and num_warps > 1"));
+                                           "emb_dim * size_of(dtype) > 32", "cp_rank > 0 and num_warps > 1"));
+
+// What only other contents hide is no part of the condition; contents that the case needs are.
+TEST(Explain, ContentsCountWhereTheyAreACauseAndNotWhereTheyHide) {
+  const Names names(*subject().operation);
+  const Condition seen = parse_condition(names, "head_num > 2 and tables != yarn");
+  const auto seen_fails = [&](const Case& c) { return holds(seen, names, c); };
+  const Explanation hidden = explain_labels(seen_fails, start_of(kStart));
+  ASSERT_TRUE(hidden.separation);
+  EXPECT_EQ(text(names, hidden.separation->condition), "head_num > 2");
+  EXPECT_TRUE(hidden.separation->exact);
+  EXPECT_GT(hidden.hidden, 10U);
+
+  std::string special = kStart;
+  special.replace(special.find("data=exact:1"), 12, "data=special:1");
+  const Condition cause = parse_condition(names, "data == special and head_num > 2");
+  const Explanation caused = explain_labels([&](const Case& c) { return holds(cause, names, c); }, start_of(special));
+  ASSERT_TRUE(caused.separation);
+  EXPECT_EQ(text(names, caused.separation->condition), "data == special and head_num > 2");
+  EXPECT_TRUE(caused.separation->exact);
+}
 
 TEST(Explain, SaysWhenNoConditionIsExact) {
   const Names names(*subject().operation);
