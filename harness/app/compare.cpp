@@ -221,6 +221,9 @@ std::string CompareCommand::page() const {
   std::string out = fmt::format("seed {}\nold: {}\nnew: {}\n", seed_, old_.name, new_.name);
   out += fmt::format("identical, guards included, in {} of {} cases; different in {}\n", counts_.identical,
                      counts_.identical + counts_.different, counts_.different);
+  if (interrupted_by() != 0) {
+    out += "interrupted: this is what there was by then\n";
+  }
   if (counts_.refused > 0) {
     out += fmt::format("{} refused, first because: {}\n", counts_.refused, counts_.refusal);
   }
@@ -256,6 +259,7 @@ std::string CompareCommand::document() const {
             {"seed", seed_},
             {"old", old_.name},
             {"new", new_.name},
+            {"interrupted", interrupted_by() != 0},
             {"identical", counts_.identical},
             {"different", counts_.different},
             {"refused", counts_.refused},
@@ -291,7 +295,10 @@ int CompareCommand::run() {
     file->commit(document());
   }
   say(a_.json == "-" ? document() : page());
-  return all_different_ == 0 || (allowed_ && outside_ == 0) ? 0 : 1;
+  if (all_different_ > 0 && !(allowed_ && outside_ == 0)) {
+    return 1;
+  }
+  return interrupted_by() != 0 ? 128 + interrupted_by() : 0;
 }
 
 }  // namespace

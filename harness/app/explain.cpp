@@ -157,7 +157,7 @@ std::string page(const Request& request, const Failing& failing, const Names& na
                        found.other_failures);
   }
   if (found.out_of_time) {
-    out += "stopped by --time: with more of it, other words may come\n";
+    out += "stopped early, by --time or a signal: other words may come of more samples\n";
   }
   const auto show = [&](const char* what, const std::optional<Case>& c) {
     out += c ? fmt::format("{}:\n  {}\n", what, replay_line(text(*c), request.subject->name)) : std::string();
@@ -183,6 +183,14 @@ int explain_case(const Arguments& a) {
   const Explanation found = explain_failure(names, *request.subject, *failing.property, start, failing.trial.signature,
                                             request.isolation, request.options);
   line.clear();
+  if (found.failing == 0 && found.out_of_time) {
+    if (interrupted_by() != 0) {
+      return 128 + interrupted_by();
+    }
+    throw InputError(
+        fmt::format("--time '{}' was up after {} samples, of which none fails, which says nothing; give more", a.time,
+                    found.samples));
+  }
   if (file) {
     file->commit(document(request, failing, names, start, found));
   }

@@ -268,7 +268,9 @@ int exposure(const Arguments& a) {
   std::vector<SubjectExposure> all;
   ProgressLine line;
   for (const Subject* subject : subjects) {
-    line.show(fmt::format("{} of {}  {}", all.size() + 1, subjects.size(), subject->name));
+    isolation.progress = [&](std::uint64_t done) {
+      line.show(fmt::format("{} cases of {}, subject {} of {}", done, subject->name, all.size() + 1, subjects.size()));
+    };
     all.push_back(expose_subject(a, *subject, recipe, recipes, isolation));
   }
   line.clear();

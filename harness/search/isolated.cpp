@@ -49,6 +49,7 @@ std::vector<UnitAnswer> answer_units(std::string_view device, std::uint64_t coun
   const auto wanted = static_cast<std::uint64_t>(isolation.jobs > 0 ? isolation.jobs : cores);
   const auto workers = device == "cuda" ? 1 : static_cast<int>(std::min(wanted, count));
   Board board(1, 0);
+  std::uint64_t done = 0;
   PoolCallbacks callbacks;
   callbacks.work = [&](const WorkerSide& side) {
     try {
@@ -62,13 +63,18 @@ std::vector<UnitAnswer> answer_units(std::string_view device, std::uint64_t coun
     UnitAnswer& answer = answers[parsed.at("unit").get<std::uint64_t>()];
     answer.done = true;
     answer.answer = parsed.at("answer");
+    ++done;
   };
   callbacks.death = [&](const Death& death) {
     answers[death.unit].done = true;
     answers[death.unit].death = death.how;
   };
   callbacks.stop = [] { return interrupted_by() != 0; };
-  callbacks.tick = [] {};
+  callbacks.tick = [&] {
+    if (isolation.progress) {
+      isolation.progress(done);
+    }
+  };
   run_pool(workers, 1, isolation.timeout_seconds, callbacks);
   return answers;
 }

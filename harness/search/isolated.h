@@ -17,7 +17,8 @@ namespace tileproof {
 struct Isolation {
   int jobs = 0;  // worker processes; 0: one per core; on cuda always one
   double timeout_seconds = 10;
-  std::int64_t deadline_ns = INT64_MAX;  // steady_ns() after which no unit is begun any more
+  std::int64_t deadline_ns = INT64_MAX;                // steady_ns() after which no unit is begun any more
+  std::function<void(std::uint64_t done)> progress{};  // a few times a second; may be empty
 };
 
 struct UnitAnswer {
