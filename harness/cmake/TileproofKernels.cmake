@@ -11,6 +11,12 @@ if(TILEPROOF_HAVE_MNO_FMA)
   set(TILEPROOF_NO_FMA -mno-fma)
 endif()
 
+# Packets are 16 bytes. Wider vectors would be loaded where two narrower ones were just stored, which stalls.
+check_cxx_compiler_flag(-mprefer-vector-width=128 TILEPROOF_HAVE_VECTOR_WIDTH)
+if(TILEPROOF_HAVE_VECTOR_WIDTH)
+  set(TILEPROOF_VECTOR_WIDTH -mprefer-vector-width=128)
+endif()
+
 # g++ unrolls the short loops over lanes before it looks for vectors, and then finds few. clang has no such parameter.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(TILEPROOF_KEEP_LOOPS --param=max-completely-peel-times=2)
@@ -104,7 +110,7 @@ function(tileproof_add_kernels)
   # g++ 12 fuses alternating sums and differences (vfmaddsub) in spite of -ffp-contract=off, so the host gets no such
   # instruction: contraction is pinned by the source alone.
   target_compile_options(${arg_NAME}_cpu PRIVATE
-    ${TILEPROOF_NO_FMA} ${TILEPROOF_KEEP_LOOPS} -ffp-contract=off -fno-strict-aliasing -Wno-unused-function -Wno-unknown-pragmas)
+    ${TILEPROOF_NO_FMA} ${TILEPROOF_KEEP_LOOPS} ${TILEPROOF_VECTOR_WIDTH} -ffp-contract=off -fno-strict-aliasing -Wno-unused-function -Wno-unknown-pragmas)
   target_compile_definitions(${arg_NAME}_cpu PRIVATE TILEPROOF_ON_CPU "TILEPROOF_DEVICE=\"cpu\"" ${definitions})
 
   if(arg_CUDA AND TILEPROOF_HAVE_CUDA)
