@@ -249,6 +249,7 @@ std::string console_text(const CheckReport& report, bool colour) {
         }));
   }
   const std::string text = count > 0                    ? counted(count, "finding", "findings")
+                           : !report.gave_up.empty()    ? "ended early, nothing failed so far"
                            : report.interrupted_by != 0 ? "interrupted, nothing failed so far"
                            : judged_nothing(report)     ? "nothing judged"
                            : untried > 0                ? "held where tried"

@@ -110,6 +110,7 @@ std::string json_text(const CheckReport& report) {
             {"seconds", report.seconds},
             {"jobs", report.jobs},
             {"interrupted", report.interrupted_by != 0},
+            {"gave_up", report.gave_up},
             {"largest_error_over_bound", report.largest_error_over_bound},
             {"subjects", json::array()}};
   for (const SubjectReport& subject : report.subjects) {

@@ -205,8 +205,12 @@ CheckReport run_check(const CheckOptions& options) {
       options.progress(progress_of(options, board, ledger.size(), elapsed()));
     }
   };
-  run_pool(crew.workers, crew.lanes, options.timeout_seconds, callbacks);
   CheckReport report;
+  try {
+    run_pool(crew.workers, crew.lanes, options.timeout_seconds, callbacks);
+  } catch (const EnvironmentError& error) {
+    report.gave_up = error.what();
+  }
   report.seed = options.seed;
   report.seconds = elapsed();
   report.jobs = crew.workers * crew.lanes;

@@ -88,9 +88,11 @@ struct CheckReport {
   std::vector<SubjectReport> subjects;
   double largest_error_over_bound = 0;
   int interrupted_by = 0;  // the signal that ended it early; 0: none
+  std::string gave_up;     // why it ended early for a reason that is no kernel's; empty: it did not
 };
 
-// Throws EnvironmentError and HarnessError. SIGINT, SIGTERM and SIGHUP end it early with what was found so far.
+// Throws EnvironmentError where it cannot even begin. What ends it early (SIGINT, SIGTERM, SIGHUP; a worker that cannot
+// go on) leaves what was found so far.
 CheckReport run_check(const CheckOptions& options);
 
 }  // namespace tileproof
