@@ -76,6 +76,9 @@ int run(int argc, char** argv) {
   add_check(app, chosen);
   add_replay(app, chosen);
   add_minimize(app, chosen);
+  add_explain(app, chosen);
+  add_compare(app, chosen);
+  add_exposure(app, chosen);
   add_list(app, chosen);
   add_bench(app, chosen);
   add_agree(app, chosen);

@@ -135,6 +135,7 @@ std::string finding_text(const Finding& finding, const SubjectReport& subject, s
   for (const std::string& line : shown.evidence) {
     out += fmt::format("   {}\n", line);
   }
+  out += finding.condition.empty() ? std::string() : fmt::format("   {}\n", finding.condition);
   const auto [known, fresh] = numbers.try_emplace(replay_line(shown.case_text, finding.subject), number);
   return out + (fresh ? fmt::format("   {}\n", known->first) : fmt::format("   replay: as {}\n", known->second));
 }

@@ -86,6 +86,7 @@ nlohmann::json finding_json(const Finding& finding) {
              {"message", finding.message},
              {"evidence", finding.evidence},
              {"replay", replay_line(finding.case_text, finding.subject)}};
+  entry["condition"] = finding.condition;
   if (const auto& minimal = finding.minimal) {
     entry["minimal"] = {{"case", minimal->case_text},
                         {"signature", minimal->signature},

@@ -69,6 +69,7 @@ struct Finding {
   std::uint64_t case_number = 0;  // of case_text
   std::int64_t elements = 0;      // of all tensors of case_text
   std::optional<MinimalCase> minimal;
+  std::string condition;  // "fails when ...", of the most frequent finding of a subject; empty: not inferred
 };
 
 struct SubjectReport {

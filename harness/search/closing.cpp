@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "execute/executor.h"
+#include "search/explain.h"
 #include "search/interrupt.h"
 #include "search/minimize.h"
 
@@ -51,6 +52,27 @@ void minimise(const Job& job, const std::vector<const Property*>& properties, do
                                      found->rate.failures,    found->rate.launches};
 }
 
+// Without words when the time came first: what is said does not depend on it.
+void explain_one(const Job& job, std::uint64_t seed, double timeout, double seconds) {
+  const std::vector<const Property*> named = matching_properties({job.finding->property});
+  if (named.empty() || !job.finding->minimal) {
+    return;
+  }
+  ExplainOptions options;
+  options.seed = seed;
+  options.deadline_ns = steady_ns() + static_cast<std::int64_t>(seconds * 1e9);
+  Isolation isolation;
+  isolation.timeout_seconds = timeout;
+  isolation.deadline_ns = options.deadline_ns;
+  const Names names(*job.subject->operation);
+  const Explanation found =
+      explain_failure(names, *job.subject, *named.front(), parse_case(job.finding->minimal->case_text),
+                      job.finding->minimal->signature, isolation, options);
+  if (!found.out_of_time && found.separation) {
+    job.finding->condition = text(names, found, "fail");
+  }
+}
+
 }  // namespace
 
 void close_findings(CheckReport& report, const ClosingOptions& options) {
@@ -58,16 +80,26 @@ void close_findings(CheckReport& report, const ClosingOptions& options) {
   const std::int64_t start = steady_ns();
   std::size_t done = 0;
   const std::vector<Job> jobs = jobs_of(report);
+  const auto left = [&] { return options.seconds - static_cast<double>(steady_ns() - start) * 1e-9; };
   for (const Job& job : jobs) {
-    const double left = options.seconds - static_cast<double>(steady_ns() - start) * 1e-9;
-    if (report.interrupted_by != 0 || left <= 0) {
+    if (report.interrupted_by != 0 || left() <= 0) {
       return;
     }
     if (options.progress) {
       options.progress(
           fmt::format("minimising {} of {}: {} {}", ++done, jobs.size(), job.subject->name, job.finding->signature));
     }
-    minimise(job, report.properties, options.timeout_seconds, std::max(0.5, left * kShare));
+    minimise(job, report.properties, options.timeout_seconds, std::max(0.5, left() * kShare));
+    report.interrupted_by = interrupted_by();
+  }
+  for (const Job& job : jobs) {
+    if (job.turn > 0 || report.interrupted_by != 0 || left() <= 0) {
+      return;
+    }
+    if (options.progress) {
+      options.progress(fmt::format("explaining {} {}", job.subject->name, job.finding->signature));
+    }
+    explain_one(job, report.seed, options.timeout_seconds, left());
     report.interrupted_by = interrupted_by();
   }
 }

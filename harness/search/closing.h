@@ -1,4 +1,5 @@
-// What a check does at its end for the person who reads it: each finding is minimised.
+// What a check does at its end for the person who reads it: each finding is minimised, and the most frequent one of
+// each subject explained.
 #ifndef TILEPROOF_SEARCH_CLOSING_H
 #define TILEPROOF_SEARCH_CLOSING_H
 
@@ -15,8 +16,9 @@ struct ClosingOptions {
   std::function<void(const std::string&)> progress = {};
 };
 
-// Minimises the findings of a report, the most frequent ones of every subject first, until the time is up: those that
-// are left keep the smallest case that the check met. A signal ends it early too, and is noted in the report.
+// Minimises the findings of a report, the most frequent ones of every subject first, and then says of the first of each
+// when it fails (search/explain.h), until the time is up: those that are left keep the smallest case that the check
+// met. A signal ends it early too, and is noted in the report.
 void close_findings(CheckReport& report, const ClosingOptions& options);
 
 }  // namespace tileproof

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 #include <iostream>
+#include <sstream>
 
 #include <fmt/format.h>
 
@@ -105,6 +106,11 @@ std::vector<Case> read_corpus(const std::string& path) {
     refuse(path, std::strerror(errno));
   }
   return read_stream(file, path);
+}
+
+std::vector<Case> read_corpus_text(std::string_view text, const std::string& name) {
+  std::istringstream stream{std::string(text)};
+  return read_stream(stream, name);
 }
 
 }  // namespace tileproof
