@@ -160,9 +160,10 @@ TEST(Replay, TakesFiles) {
 // Editors of other systems put one in front.
 TEST(Replay, TakesAFileWithAByteOrderMark) {
   const TemporaryDirectory directory;
-  const std::string path = directory.write(
-      "bom.cases", "\xEF\xBB\xBFmla_rope_q_fwd dtype=f32 layout=sbhd seq=2 batch=1 head_num=3 nope_dim=0 emb_dim=4 "
-                   "data=normal:1 | block_h=2 ; block_h=1\n");
+  const std::string path =
+      directory.write("bom.cases",
+                      "\xEF\xBB\xBFmla_rope_q_fwd dtype=f32 layout=sbhd seq=2 batch=1 head_num=3 nope_dim=0 emb_dim=4 "
+                      "data=normal:1 | block_h=2 ; block_h=1\n");
   EXPECT_EQ(tileproof({"replay", path}).status, 0);
 }
 

@@ -123,9 +123,10 @@ class GivesUp : public Property {
 TEST_F(Faults, WhatWasFoundBeforeTheHarnessGaveUpIsKept) {
   const GivesUp property(3);
   const auto with_heads = [](int heads) {
-    return parse_case(fmt::format("mla_rope_q_fwd dtype=f32 layout=sbhd seq=1 batch=1 head_num={} nope_dim=0 emb_dim=4 "
-                                  "inverse=0 remove_interleaving=0 data=exact:0 | block_h=1",
-                                  heads));
+    return parse_case(
+        fmt::format("mla_rope_q_fwd dtype=f32 layout=sbhd seq=1 batch=1 head_num={} nope_dim=0 emb_dim=4 "
+                    "inverse=0 remove_interleaving=0 data=exact:0 | block_h=1",
+                    heads));
   };
   CheckOptions options;
   options.subjects = {find_subject("cpu/mla_rope_q_fwd")};
