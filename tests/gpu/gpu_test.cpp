@@ -6,6 +6,7 @@
 #include "execute/device.h"
 #include "generate/generator.h"
 #include "gpu/hostile.h"
+#include "made_data.h"
 #include "memory/recipes.h"
 #include "search/check.h"
 
@@ -135,6 +136,25 @@ TEST_F(Gpu, CleanKernelsGiveTheBitsThatTheyGiveOnTheCpu) {
         _exit(difference.empty() ? 0 : 1);
       },
       ::testing::ExitedWithCode(0), "difference: \n");
+}
+
+// Exits with 0 when they do, and says where they do not. In a process of its own too.
+[[noreturn]] void compare_made_data() {
+  const auto cuda = make_executor("cuda");
+  std::size_t compared = 0;
+  for (const Subject* subject : subjects_on("cuda", {})) {
+    const std::string difference = first_difference_of_made_data(*cuda, *subject, compared);
+    if (!difference.empty()) {
+      fmt::print(stderr, "difference: {}\n", difference);
+      _exit(1);
+    }
+  }
+  fmt::print(stderr, "same in {} bytes\n", compared);
+  _exit(compared > 1000000 ? 0 : 1);
+}
+
+TEST_F(Gpu, MakesTheDataOfEveryRecipeAsTheHostDoes) {
+  EXPECT_EXIT(compare_made_data(), ::testing::ExitedWithCode(0), "same in");
 }
 
 TEST_F(Gpu, CleanKernelsHold) {

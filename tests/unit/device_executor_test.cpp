@@ -7,6 +7,7 @@
 #include "execute/cuda/device_executor.h"
 #include "execute/device.h"
 #include "generate/generator.h"
+#include "made_data.h"
 #include "memory/recipes.h"
 #include "search/engine.h"
 #include "search/results.h"
@@ -46,9 +47,15 @@ TEST(DeviceExecutor, GivesWhatTheCpuGivesRunByRun) {
   for (const Subject* subject : all_subjects()) {
     const std::vector<Case> cases = some_cases(*subject, 12);
     std::vector<HostTensors> inputs(cases.size());
+    std::vector<HostTensors> device_inputs(cases.size());  // of which the device makes some
     std::vector<Memory> memories;
     for (std::size_t i = 0; i < cases.size(); ++i) {
       make_inputs(cases[i].problem, inputs[i]);
+      if (i % 3 != 0) {
+        make_operation_inputs(cases[i].problem, device_inputs[i]);
+      } else {
+        device_inputs[i] = inputs[i];
+      }
       memories.push_back({.guard = i % 2 == 0 ? GuardFill::finite : GuardFill::nan,
                           .prefill = i % 3 == 0 ? GuardFill::finite : GuardFill::nan,
                           .strides = static_cast<Strides>(i % 5),
@@ -65,6 +72,7 @@ TEST(DeviceExecutor, GivesWhatTheCpuGivesRunByRun) {
     cpu->execute(orders);
     for (std::size_t i = 0; i < cases.size(); ++i) {
       orders[i].result = &actual[i];
+      orders[i].inputs = &device_inputs[i];
     }
     fake_cuda::DeviceExecutor device(0);
     device.begin();
@@ -95,6 +103,15 @@ TEST(DeviceExecutor, GivesWhatTheCpuGivesRunByRun) {
     }
   }
   EXPECT_GT(damaged, 10U);
+  EXPECT_GT(compared, 1000000U);
+}
+
+TEST(DeviceExecutor, MakesTheDataOfEveryRecipeAsTheHostDoes) {
+  fake_cuda::DeviceExecutor device(0);
+  std::size_t compared = 0;
+  for (const Subject* subject : subjects_on("cpu", {})) {
+    EXPECT_EQ(first_difference_of_made_data(device, *subject, compared), "");
+  }
   EXPECT_GT(compared, 1000000U);
 }
 
