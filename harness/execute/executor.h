@@ -32,6 +32,10 @@ struct RunOrder {
   const HostTensors* inputs = nullptr;
   bool outputs_wanted = false;  // in host memory at once; others are fetched when a judge asks for them
   RunResult* result = nullptr;
+  // Where a launch is captured with the contents of one problem and replayed on those of `problem`: the former, and its
+  // inputs as above. Executors of devices without graphs are given none.
+  const Problem* captured_problem = nullptr;
+  const HostTensors* captured_inputs = nullptr;
 };
 
 class Executor {

@@ -193,8 +193,10 @@ void Engine::execute(std::vector<Planned>& planned) {
     deepest = std::max(deepest, p.levels.empty() ? 0 : *std::max_element(p.levels.begin(), p.levels.end()));
   }
   std::vector<RunOrder> orders;
+  std::vector<RunOrder> replays;  // apart, so that they can be executed together
   for (std::size_t level = 0; level <= deepest; ++level) {
     orders.clear();
+    replays.clear();
     for (Planned& p : planned) {
       std::vector<bool> wanted(p.plan.runs().size(), false);
       for (const RunRequest& request : p.plan.runs()) {
@@ -211,13 +213,21 @@ void Engine::execute(std::vector<Planned>& planned) {
             (request.gathers.empty() || gather_inputs(request, p.plan.problems(), *p.inputs, p.runs, result))) {
           const HostTensors& inputs = result.inputs.empty() ? (*p.inputs)[request.problem] : result.inputs;
           // The first run is the one that properties hold the others against, and the reference against it.
-          orders.push_back({request.subject, &p.plan.problems()[request.problem], &request.tiling, &request.memory,
-                            &inputs, wanted[id] || id == 0, &result});
+          RunOrder order{request.subject,      &p.plan.problems()[request.problem],
+                         &request.tiling,      &request.memory,
+                         &inputs,              wanted[id] || id == 0,
+                         &result};
+          if (request.captured_with) {
+            order.captured_problem = &p.plan.problems()[*request.captured_with];
+            order.captured_inputs = &(*p.inputs)[*request.captured_with];
+          }
+          (request.captured_with ? replays : orders).push_back(order);
         }
       }
     }
     executor_->execute(orders);
-    launches_ += orders.size();
+    executor_->execute(replays);
+    launches_ += orders.size() + 2 * replays.size();  // each graph is launched with both contents
   }
 }
 

@@ -82,6 +82,38 @@ INSTANTIATE_TEST_SUITE_P(Errors, Survival,
                                            Hostile{"killed", hostile_killed, "SIGKILL", 60}),
                          [](const auto& info) { return std::string(info.param.name); });
 
+struct GraphFault {
+  const char* name;
+  int32_t (*launch)(const tileproof_launch*);
+  const char* property;
+  const char* says;  // part of each finding's message or evidence
+};
+
+void PrintTo(const GraphFault& fault, std::ostream* out) { *out << fault.name; }
+
+class Graphs : public Gpu, public ::testing::WithParamInterface<GraphFault> {};
+
+TEST_P(Graphs, FindWhatOrdinaryLaunchesDoNotShow) {
+  const Subject& honest = *clean_subject("mla_rope_q_fwd", "cuda");
+  tileproof_subject raw = *honest.raw;
+  raw.launch = GetParam().launch;
+  Subject subject = honest;
+  subject.raw = &raw;
+  const SubjectReport report = check({&subject}, 40).subjects.front();
+  ASSERT_FALSE(report.findings.empty());
+  for (const Finding& finding : report.findings) {
+    EXPECT_EQ(finding.property, GetParam().property) << finding.signature << " " << finding.case_text;
+    const std::string text = fmt::format("{} {}", finding.message, fmt::join(finding.evidence, " "));
+    EXPECT_NE(text.find(GetParam().says), std::string::npos) << text;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Faults, Graphs,
+    ::testing::Values(GraphFault{"lost", lost_in_graphs, "call_order", "captured with"},
+                      GraphFault{"unfit", unfit_for_graphs, "launch_valid", "cannot be captured in a CUDA graph"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
 bool same_bits(const HostTensor& a, const HostTensor& b) {
   if (a.bytes == b.bytes) {
     return true;

@@ -115,6 +115,35 @@ TEST(DeviceExecutor, MakesTheDataOfEveryRecipeAsTheHostDoes) {
   EXPECT_GT(compared, 1000000U);
 }
 
+// What a launch is captured with must not show in what its replay gives.
+TEST(DeviceExecutor, AReplayGivesWhatItsOwnContentsGive) {
+  const std::string rest = " head_num=5 nope_dim=3 emb_dim=8 inverse=0 remove_interleaving=0 data=normal:";
+  const Case own = parse_case("mla_rope_q_fwd dtype=bf16 layout=thd seqlens=4,1,9" + rest + "3 | block_h=2");
+  const Case other = parse_case("mla_rope_q_fwd dtype=bf16 layout=thd seqlens=9,1,4" + rest + "2 | block_h=2");
+  const Subject& subject = *find_subject("cpu/mla_rope_q_fwd");
+  std::vector<HostTensors> inputs(2);
+  make_operation_inputs(own.problem, inputs[0]);
+  make_operation_inputs(other.problem, inputs[1]);
+  const Memory memory;
+  std::vector<RunResult> results(4);
+  std::vector<RunOrder> orders(4, {&subject, &own.problem, &own.tilings[0], &memory, &inputs[0], true, nullptr});
+  for (std::size_t i = 0; i < orders.size(); ++i) {
+    orders[i].result = &results[i];
+  }
+  orders[1].captured_problem = orders[2].captured_problem = &other.problem;
+  orders[1].captured_inputs = orders[2].captured_inputs = &inputs[1];
+  orders[3].problem = &other.problem;
+  orders[3].inputs = &inputs[1];
+  fake_cuda::DeviceExecutor device(0);
+  device.begin();
+  device.execute(orders);
+  ASSERT_FALSE(results[0].outputs.empty());
+  EXPECT_EQ(results[1].outputs[0].bytes, results[0].outputs[0].bytes);
+  EXPECT_EQ(results[2].outputs[0].bytes, results[0].outputs[0].bytes);
+  EXPECT_NE(results[3].outputs[0].bytes, results[0].outputs[0].bytes);
+  EXPECT_TRUE(results[1].changes.empty());
+}
+
 TEST(DeviceExecutor, DigestsAreEqualWhereOutputsAre) {
   const Subject& subject = *find_subject("cpu/mla_rope_q_fwd");
   const Case c = parse_case(

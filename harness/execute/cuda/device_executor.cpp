@@ -86,11 +86,18 @@ void DeviceExecutor::execute(std::span<const RunOrder> orders) {
       const Stopwatch watch(stage_times().fill);
       orders = orders.subspan(choose_batch(orders));
       place_outputs();
-      stage();
+    }
+    graphs_.clear();
+    if (batch_.front().order->captured_problem != nullptr) {
+      capture();
+    }
+    {
+      const Stopwatch watch(stage_times().fill);
+      stage(false);
     }
     {
       const LaunchScope launching;
-      submit_in_turn();
+      in_turn([this] { submit(); });
       const Stopwatch watch(stage_times().gather);
       TILEPROOF_CUDA(cudaEventSynchronize(marks_[kCopied]));
     }
@@ -113,7 +120,9 @@ std::size_t DeviceExecutor::choose_batch(std::span<const RunOrder> orders) {
     // Runs with sparse tensors go alone, so that each finds the memory of the one before it.
     const bool sparse = std::any_of(placement.tensors.begin(), placement.tensors.end(),
                                     [](const Placed& placed) { return placed.layout.sparse; });
-    if (!batch_.empty() && (sparse || used + image_.input_bytes() + size > kBatchBytes)) {
+    const auto is_replay = [](const RunOrder& run) { return run.captured_problem != nullptr; };
+    if (!batch_.empty() && (sparse || is_replay(order) != is_replay(*batch_.front().order) ||
+                            used + image_.input_bytes() + size > kBatchBytes)) {
       break;
     }
     used += size;
@@ -168,19 +177,52 @@ void DeviceExecutor::place_outputs() {
   }
 }
 
-// Writes descriptors and inputs into page-locked memory, and what subjects are launched with.
-void DeviceExecutor::stage() {
+// Writes descriptors and inputs into page-locked memory, and what subjects are launched with. `captured`: with the
+// contents that launches are captured with.
+void DeviceExecutor::stage(bool captured) {
   requests_.clear();
+  image_.clear();
   for (std::size_t i = 0; i < batch_.size(); ++i) {
     Prepared& run = batch_[i];
+    const RunOrder& order = *run.order;
+    const Problem& problem = captured ? *order.captured_problem : *order.problem;
     add_regions(run, i);
-    add_walks(run, taken_[first_ticket_ + i]);
-    requests_.push_back(std::make_unique<LaunchRequest>(*run.order->problem, *run.order->tiling, run.placement.tensors,
-                                                        stream_, ordinal_));
+    add_walks(run, problem, captured ? *order.captured_inputs : *order.inputs, taken_[first_ticket_ + i]);
+    requests_.push_back(
+        std::make_unique<LaunchRequest>(problem, *order.tiling, run.placement.tensors, stream_, ordinal_));
   }
   staging_.reset();
   image_.write(batch_.size(), staging_, memory_);
-  download_ = room_for(wanted_bytes_);
+  download_ = captured ? Download{} : room_for(wanted_bytes_);
+}
+
+// Captures the launches of a batch, and replays each on the contents that it was captured with.
+void DeviceExecutor::capture() {
+  {
+    const Stopwatch watch(stage_times().fill);
+    stage(true);
+  }
+  const LaunchScope launching;
+  in_turn([this] {
+    fill(image_.on_device());
+    const Stopwatch watch(stage_times().kernel);
+    for (std::size_t i = 0; i < batch_.size(); ++i) {
+      const Subject* const subject = batch_[i].order->subject;
+      RunResult& result = *batch_[i].order->result;
+      const std::string reason = graphs_.emplace_back().capture(
+          stream_, [request = requests_[i].get(), subject, &result] { request->submit(*subject, result); });
+      if (result.status == RunResult::Status::ok && !reason.empty()) {
+        result.status = RunResult::Status::failed;
+        result.message = reason;
+      }
+      if (result.status == RunResult::Status::ok) {
+        graphs_[i].replay(stream_);
+      }
+    }
+  });
+  const Stopwatch watch(stage_times().gather);
+  TILEPROOF_CUDA(cudaStreamSynchronize(stream_));
+  captured_ = std::move(requests_);
 }
 
 void DeviceExecutor::add_regions(const Prepared& run, std::size_t index) {
@@ -194,7 +236,8 @@ void DeviceExecutor::add_regions(const Prepared& run, std::size_t index) {
   }
 }
 
-void DeviceExecutor::add_walks(Prepared& run, Taken& taken) {
+void DeviceExecutor::add_walks(Prepared& run, const Problem& problem, const HostTensors& inputs, Taken& taken) {
+  taken.shapes.clear();
   run.first_walk = image_.walks();
   std::size_t output = 0;
   for (const Placed& placed : run.placement.tensors) {
@@ -202,10 +245,11 @@ void DeviceExecutor::add_walks(Prepared& run, Taken& taken) {
     Walk walk = walk_of(placed, *run.order->memory);
     const HostTensor* given = nullptr;
     if (shape.spec->role != Role::out) {
-      const HostTensor& input = (*run.order->inputs)[shape.index];
-      given = input.bytes.empty() ? nullptr : &input;
+      given = inputs[shape.index].bytes.empty() ? nullptr : &inputs[shape.index];
       if (given == nullptr) {
-        fill_by_rule(*run.order->problem, shape, walk);
+        fill_by_rule(problem, shape, walk);
+      } else {
+        image_.add_input(*given);
       }
     }
     if (shape.spec->role != Role::in) {
@@ -223,7 +267,8 @@ void DeviceExecutor::mark(Mark which) { TILEPROOF_CUDA(cudaEventRecord(marks_[wh
 
 // The driver takes one launch at a time. Threads that meet at its lock cost each other more than they gain, so only a
 // few submit at once; the others make inputs, judge, or wait here.
-void DeviceExecutor::submit_in_turn() {
+template <typename Submit>
+void DeviceExecutor::in_turn(Submit submit) {
   static std::counting_semaphore<> turns(kSubmitters);
   turns.acquire();
   try {
@@ -235,20 +280,30 @@ void DeviceExecutor::submit_in_turn() {
   turns.release();
 }
 
-void DeviceExecutor::submit() {
-  Batch batch = image_.on_device();
+// Returns what was filled, with all that kernels need.
+Batch DeviceExecutor::fill(Batch batch) {
   batch.canary = canary_;
   batch.recipes = recipes_;
-  mark(kStart);
   image_.upload(stream_);
   paint(batch, stream_);
   scatter(batch, stream_);
   TILEPROOF_CUDA(cudaGetLastError());
+  return batch;
+}
+
+void DeviceExecutor::submit() {
+  mark(kStart);
+  const Batch batch = fill(image_.on_device());
   mark(kFilled);
   {
     const Stopwatch watch(stage_times().kernel);
     for (std::size_t i = 0; i < batch_.size(); ++i) {
-      requests_[i]->submit(*batch_[i].order->subject, *batch_[i].order->result);
+      RunResult& result = *batch_[i].order->result;
+      if (graphs_.empty()) {
+        requests_[i]->submit(*batch_[i].order->subject, result);
+      } else if (result.status == RunResult::Status::ok) {
+        graphs_[i].replay(stream_);
+      }
     }
   }
   mark(kLaunched);

@@ -11,6 +11,7 @@
 #include "execute/cuda/batch_image.h"
 #include "execute/cuda/checked.h"
 #include "execute/cuda/kernels.h"
+#include "execute/cuda/launch_graph.h"
 #include "execute/cuda/sparse_memory.h"
 #include "execute/executor.h"
 #include "execute/launch_request.h"
@@ -58,9 +59,12 @@ class DeviceExecutor : public Executor {
   void add_regions(const Prepared& run, std::size_t index);
   std::size_t choose_batch(std::span<const RunOrder> orders);
   void place_outputs();
-  void stage();
-  void add_walks(Prepared& run, Taken& taken);
-  void submit_in_turn();
+  void stage(bool captured);
+  void add_walks(Prepared& run, const Problem& problem, const HostTensors& inputs, Taken& taken);
+  void capture();
+  template <typename Submit>
+  void in_turn(Submit submit);
+  Batch fill(Batch batch);
   void submit();
   void take_over();
   void take_over_run(Prepared& run, std::size_t index);
@@ -88,6 +92,9 @@ class DeviceExecutor : public Executor {
   std::size_t first_ticket_ = 0;
   BatchImage image_;
   std::vector<std::unique_ptr<LaunchRequest>> requests_;
+  // Of a batch of replays: the launches, and what they were captured from.
+  std::vector<LaunchGraph> graphs_;
+  std::vector<std::unique_ptr<LaunchRequest>> captured_;
   std::byte* wanted_ = nullptr;  // outputs that come back at once, in one piece
   std::size_t wanted_bytes_ = 0;
   Download download_;  // where they come to
