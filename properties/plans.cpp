@@ -58,6 +58,9 @@ std::string describe(const Operation& operation, const RunRequest& request) {
   if (memory.extra_shift != 0) {
     result += fmt::format(", base shifted by {} elements", memory.extra_shift);
   }
+  if (request.captured_with) {
+    result += ", replayed from a CUDA graph";
+  }
   return memory.repeat == 0 ? result : result + ", once more";
 }
 

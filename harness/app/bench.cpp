@@ -109,7 +109,7 @@ void work_lanes(Share* shares, int first, int count, const Mix& mix, int ordinal
 
 struct Arguments {
   std::optional<std::string> json, jobs;
-  std::string device = "cpu", time = "5s", batch = "16";
+  std::string device = "cpu", time = "5s", batch = "64";
 };
 
 // Forks the workers, waits for them and returns whether all of them ended well. On a GPU one process has all lanes.
@@ -217,8 +217,7 @@ int bench(const Arguments& a) {
   if (cuda && !cuda_report().usable()) {
     throw EnvironmentError("device 'cuda' cannot be used: " + cuda_report().reason);
   }
-  // On a GPU half of the lanes wait for it while the others compute references.
-  const int fallback = cuda ? 2 * static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN))) : 2;
+  const int fallback = cuda ? static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN))) : 2;
   const Mix mix{a.device, a.jobs ? static_cast<int>(whole_number("--jobs", *a.jobs, 1, 1024)) : fallback,
                 duration("--time", a.time), cuda ? whole_number("--batch", a.batch, 1, 4096) : 1};
   const bool json_on_output = a.json == "-";
@@ -262,8 +261,9 @@ void add_bench(CLI::App& app, Command& chosen) {
   command.add_option("--json", a->json, "write tileproof.bench/1; '-': to standard output, instead of the text")
       ->type_name("FILE");
   command.add_option("--device", a->device, "cpu or cuda; default cpu")->check(CLI::IsMember({"cpu", "cuda"}));
-  command.add_option("--jobs", a->jobs, "worker processes, default 2; cuda: threads, default 2 a core")->type_name("N");
-  command.add_option("--batch", a->batch, "cuda: checks per synchronisation of a thread; default 16")->type_name("N");
+  command.add_option("--jobs", a->jobs, "worker processes, default 2; cuda: threads, default one a core")
+      ->type_name("N");
+  command.add_option("--batch", a->batch, "cuda: checks per synchronisation of a thread; default 64")->type_name("N");
   command.add_option("--time,--seconds", a->time, "how long; default 5s")->type_name("TIME");
   command.callback([a, &chosen] { chosen = [a] { return bench(*a); }; });
 }

@@ -108,4 +108,30 @@ StageTimes& stage_times() {
   return times;
 }
 
+namespace {
+
+thread_local Stopwatch* innermost = nullptr;
+
+double seconds_between(std::chrono::steady_clock::time_point from, std::chrono::steady_clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+}  // namespace
+
+Stopwatch::Stopwatch(double& total) : total_(total), outer_(innermost), start_(std::chrono::steady_clock::now()) {
+  if (outer_ != nullptr) {
+    outer_->total_ += seconds_between(outer_->start_, start_);
+  }
+  innermost = this;
+}
+
+Stopwatch::~Stopwatch() {
+  const auto now = std::chrono::steady_clock::now();
+  total_ += seconds_between(start_, now);
+  if (outer_ != nullptr) {
+    outer_->start_ = now;
+  }
+  innermost = outer_;
+}
+
 }  // namespace tileproof

@@ -263,13 +263,13 @@ void Arena::scatter(const Placed& placed, const std::byte* packed) const {
   });
 }
 
-void Arena::gather(const Placed& placed, std::vector<std::byte>& packed) const {
+void Arena::gather(const Placed& placed, Bytes& packed) const {
   const std::size_t element = size_of(placed.layout.shape.dtype);
   const std::int64_t total = placed.layout.shape.elements();
   std::int64_t piece = 0;
   detail::loops_of(placed.layout, piece);
   if (piece == total) {  // nothing to clear that is overwritten anyway
-    packed.assign(placed.base, placed.base + static_cast<std::size_t>(total) * element);
+    packed.assign(placed.base, static_cast<std::size_t>(total) * element);
     return;
   }
   packed.resize(static_cast<std::size_t>(total) * element);

@@ -62,7 +62,7 @@ class Arena {
 
   std::vector<Placed>& tensors() { return placed_; }
   void scatter(const Placed& placed, const std::byte* packed) const;
-  void gather(const Placed& placed, std::vector<std::byte>& packed) const;  // resized to the elements of the tensor
+  void gather(const Placed& placed, Bytes& packed) const;  // resized to the elements of the tensor
   void prefill(const Placed& placed, GuardFill fill) const;
   // Packed index of the first element that differs from `packed`; -1 when none does.
   std::int64_t first_difference(const Placed& placed, const std::byte* packed) const;

@@ -47,6 +47,7 @@ class Engine {
   void execute(std::vector<Planned>& planned);
   std::unique_ptr<Executor> executor_;
   std::vector<std::vector<HostTensors>> inputs_;  // of each case and problem; allocations are kept between calls
+  std::vector<Bytes> spare_;                      // memory for what recipes fill
   std::uint64_t launches_ = 0;
   Closer closer_;
 };

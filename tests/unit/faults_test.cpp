@@ -173,7 +173,7 @@ class MeasuredTable : public ::testing::TestWithParam<Row> {};
 
 struct Outcome {
   std::set<std::int64_t> past_end;  // elements changed past the last token, over both canary patterns
-  std::vector<std::byte> q;
+  Bytes q;
 };
 
 Outcome run_both_patterns(const char* subject_name, int head_num, int block_h) {
