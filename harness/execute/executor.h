@@ -31,6 +31,7 @@ struct RunOrder {
   const HostTensors* inputs = nullptr;  // packed, of `problem`
   bool outputs_wanted = false;          // in host memory at once; others are fetched when a judge asks for them
   RunResult* result = nullptr;
+  bool sanitize = false;  // by the sanitizing build of the subject
 };
 
 class Executor {

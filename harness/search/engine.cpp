@@ -129,8 +129,8 @@ bool gather_inputs(const RunRequest& request, const std::vector<HostTensors>& in
 void add_runs_of_others(const Property& property, const Subject& subject, const Plan& plan,
                         const std::vector<RunResult>& runs, Expectation& expectation) {
   for (RunId id = 0; id < runs.size(); ++id) {
-    if (plan.runs()[id].subject != &subject) {
-      continue;
+    if (plan.runs()[id].subject != &subject || plan.runs()[id].sanitize) {
+      continue;  // what a sanitizing build does is for those who asked for it
     }
     if (property.judges_failed_launches() && runs[id].status == RunResult::Status::failed) {
       expectation.applies = true;
@@ -158,7 +158,8 @@ Judged judge_one(const Property& property, const CaseContext& context, const Exp
       judged.reason = runs[id].message;
       return judged;
     }
-    if (runs[id].status == RunResult::Status::failed && !property.judges_failed_launches()) {
+    const bool failed = runs[id].status == RunResult::Status::failed;
+    if (failed && !property.judges_failed_launches() && !property.sanitizes()) {
       judged.verdict = Verdict::not_applicable;
       judged.reason = "a launch failed: " + runs[id].message;
       return judged;
@@ -166,6 +167,12 @@ Judged judge_one(const Property& property, const CaseContext& context, const Exp
   }
   judged.failure = property.judge(context, expectation, results);
   judged.verdict = judged.failure ? Verdict::failed : Verdict::held;
+  for (const RunId id : expectation.runs) {
+    if (property.sanitizes() && !judged.failure && runs[id].status == RunResult::Status::failed) {
+      judged.verdict = Verdict::not_applicable;  // it ended before everything was seen
+      judged.reason = "a launch failed: " + runs[id].message;
+    }
+  }
   return judged;
 }
 
@@ -204,7 +211,7 @@ void Engine::execute(std::vector<Planned>& planned) {
           const HostTensors& inputs = result.inputs.empty() ? (*p.inputs)[request.problem] : result.inputs;
           // The first run is the one that properties hold the others against, and the reference against it.
           orders.push_back({request.subject, &p.plan.problems()[request.problem], &request.tiling, &request.memory,
-                            &inputs, wanted[id] || id == 0, &result});
+                            &inputs, wanted[id] || id == 0, &result, request.sanitize});
         }
       }
     }

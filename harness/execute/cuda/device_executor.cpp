@@ -288,7 +288,7 @@ void DeviceExecutor::submit() {
     const Stopwatch watch(stage_times().kernel);
     for (Prepared& run : batch_) {
       LaunchRequest request(*run.order->problem, *run.order->tiling, run.placement.tensors, stream_, ordinal_);
-      request.submit(*run.order->subject, *run.order->result);
+      request.submit(*run.order->subject->raw, *run.order->result);
     }
   }
   mark(kLaunched);

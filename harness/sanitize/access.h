@@ -1,0 +1,142 @@
+// The path that every access takes; what is rare lies in sanitizer.cpp.
+#ifndef TILEPROOF_SANITIZE_ACCESS_H
+#define TILEPROOF_SANITIZE_ACCESS_H
+
+#include "execute/launch_limits.h"
+#include "sanitize/sanitizer.h"
+
+namespace tileproof::sanitize {
+
+namespace detail {
+
+template <std::size_t kCount, typename T>
+bool all_equal(const T* values) {
+  T differ = 0;
+  for (std::size_t i = 1; i < kCount; ++i) {
+    differ |= values[i] ^ values[0];
+  }
+  return differ == 0;
+}
+
+template <std::size_t kCount>
+void fill(Stamp* stamps, Stamp value) {
+  for (std::size_t i = 0; i < kCount; ++i) {
+    stamps[i] = value;
+  }
+}
+
+}  // namespace detail
+
+// Whether the last store and an access of the running thread now are unordered.
+inline bool Sanitizer::conflicts(const Region& region, Stamp store) const {
+  const bool same_block = tick_of(store) >= clock_.block_first;
+  return !(same_block && thread_of(store) == cpu::running_thread) &&
+         !(same_block && tick_of(store) < clock_.last_barrier) && (!region.of_block || same_block) &&
+         !clock_.ordered(tick_of(store), thread_of(store), cpu::running_thread);
+}
+
+// What a granule's loads are after one more by the running thread.
+inline Stamp Sanitizer::after_load(const Region& region, Stamp loads, Stamp mine) const {
+  constexpr Stamp kOthers = kOtherLanes | kOtherWarps;
+  const Stamp block = stamp_of(clock_.block_first, 0);
+  if (loads < block) {
+    return region.of_block || loads < stamp_of(clock_.launch_first, 0) ? mine : mine | kEarlierBlocks;
+  }
+  const Stamp earlier = loads & kEarlierBlocks;
+  if (tick_of(loads) < clock_.last_barrier) {
+    return mine | earlier;
+  }
+  const std::uint32_t thread = thread_of(loads);
+  if (thread == cpu::running_thread) {
+    return mine | earlier | (loads & kOthers);
+  }
+  if (thread / kWarp != cpu::running_thread / kWarp) {
+    return mine | earlier | (loads & kOthers) | kOtherWarps;
+  }
+  const bool ordered = clock_.ordered(tick_of(loads), thread, cpu::running_thread);
+  return mine | earlier | (ordered ? loads & kOtherWarps : (loads & kOthers) | kOtherLanes);
+}
+
+// The stamp that the running thread leaves: in `stores` for a store, in `loads` for a load.
+template <bool kStore>
+inline Stamp Sanitizer::next_stamp(const Region& region, Stamp store, Stamp loads, Owner owner, const Touch& touch,
+                                   void** frame) {
+  const Stamp oldest = stamp_of(region.of_block ? clock_.block_first : clock_.launch_first, 0);
+  const Stamp part = touch.bytes < (std::size_t{1} << region.shift) ? kPart : 0;
+  const Stamp mine = stamp_of(clock_.now, cpu::running_thread) | part;
+  if (store >= oldest && (store & part) == 0) {
+    meet_store(region, store, touch, frame);
+  }
+  if constexpr (kStore) {
+    if (loads >= oldest && (loads & part) == 0 && loads_conflict(region, loads)) {
+      see(Fault::race, touch, frame);
+    }
+    return touch.atomic ? mine | kAtomic : mine;
+  } else {
+    if ((owner & kUnwritten) != 0 && store < oldest) {
+      see(Fault::unwritten, touch, frame);
+    }
+    return loads < oldest ? mine : after_load(region, loads, mine);
+  }
+}
+
+template <std::size_t kGranules>
+inline void Sanitizer::check(const Region& region, std::size_t granule, const Touch& touch, void** frame) {
+  const Owner owner = region.owners[granule];
+  if (owner == 0 || !detail::all_equal<kGranules>(region.owners + granule) ||
+      (touch.store && (owner & kReadOnly) != 0)) {
+    wrong_place(touch, owner, frame);
+    return;
+  }
+  Stamp* const stores = region.stores + granule;
+  Stamp* const loads = region.loads + granule;
+  if (detail::all_equal<kGranules>(stores) && detail::all_equal<kGranules>(loads)) {
+    const Stamp store = stores[0];
+    const Stamp load = loads[0];
+    if (touch.store) {
+      detail::fill<kGranules>(stores, next_stamp<true>(region, store, load, owner, touch, frame));
+    } else if (const Stamp next = next_stamp<false>(region, store, load, owner, touch, frame); next != load) {
+      detail::fill<kGranules>(loads, next);
+    }
+  } else {
+    const std::size_t bytes = std::size_t{1} << region.shift;
+    for (std::size_t i = 0; i < kGranules; ++i) {
+      const Touch one{touch.address + i * bytes, kGranules == 1 ? touch.bytes : bytes, touch.store, touch.atomic};
+      if (touch.store) {
+        stores[i] = next_stamp<true>(region, stores[i], loads[i], owner, one, frame);
+      } else {
+        loads[i] = next_stamp<false>(region, stores[i], loads[i], owner, one, frame);
+      }
+    }
+  }
+  if (recording_) {
+    record(touch, frame);
+  }
+}
+
+inline bool Sanitizer::in_own_stack(std::uintptr_t address, void** frame) {
+  const auto low = reinterpret_cast<std::uintptr_t>(frame);
+  if (low >= stack_top_ || stack_top_ - low > cpu::kStackBytes) {
+    stack_top_ = reinterpret_cast<std::uintptr_t>(cpu::running_stack_top());
+  }
+  return address >= low && address < stack_top_;
+}
+
+template <std::size_t kBytes, bool kStore>
+inline void Sanitizer::access(const void* address, void** frame) {
+  if (!live_) {
+    return;
+  }
+  const Touch touch{reinterpret_cast<std::uintptr_t>(address), kBytes, kStore, false};
+  const Region& dense = shadow_.dense();
+  const std::size_t at = touch.address - dense.low;
+  if (kBytes >= 2 && at < dense.bytes && at + kBytes <= dense.bytes && at % 2 == 0) {
+    check<kBytes / 2>(dense, at / 2, touch, frame);
+  } else if (!in_own_stack(touch.address, frame)) {
+    access_slowly(touch, frame);
+  }
+}
+
+}  // namespace tileproof::sanitize
+
+#endif
