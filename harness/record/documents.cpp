@@ -84,6 +84,7 @@ std::string json_text(const CheckReport& report) {
             {"jobs", report.jobs},
             {"interrupted", report.interrupted_by != 0},
             {"largest_error_over_bound", report.largest_error_over_bound},
+            {"sanitize_every", report.sanitize_every},
             {"subjects", json::array()}};
   for (const SubjectReport& subject : report.subjects) {
     json entry{{"subject", subject.subject->name}, {"cases", subject.cases},      {"launches", subject.launches},

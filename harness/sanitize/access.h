@@ -18,6 +18,16 @@ bool all_equal(const T* values) {
   return differ == 0;
 }
 
+// Whether one stamp stands for all: they are equal, or all from before `oldest`, which is as good as none.
+template <std::size_t kCount>
+bool uniform(const Stamp* stamps, Stamp oldest) {
+  Stamp largest = stamps[0];
+  for (std::size_t i = 1; i < kCount; ++i) {
+    largest = stamps[i] > largest ? stamps[i] : largest;
+  }
+  return largest < oldest || all_equal<kCount>(stamps);
+}
+
 template <std::size_t kCount>
 void fill(Stamp* stamps, Stamp value) {
   for (std::size_t i = 0; i < kCount; ++i) {
@@ -90,7 +100,8 @@ inline void Sanitizer::check(const Region& region, std::size_t granule, const To
   }
   Stamp* const stores = region.stores + granule;
   Stamp* const loads = region.loads + granule;
-  if (detail::all_equal<kGranules>(stores) && detail::all_equal<kGranules>(loads)) {
+  const Stamp oldest = stamp_of(region.of_block ? clock_.block_first : clock_.launch_first, 0);
+  if (detail::uniform<kGranules>(stores, oldest) && detail::uniform<kGranules>(loads, oldest)) {
     const Stamp store = stores[0];
     const Stamp load = loads[0];
     if (touch.store) {

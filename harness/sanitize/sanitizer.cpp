@@ -327,7 +327,10 @@ void Sanitizer::see(Fault fault, const Touch& touch, void** frame) {
     for (std::size_t i = 0; i < sightings_.size(); ++i) {
       Sighting& sighting = sightings_[i];
       const Access& access = sighting.access;
-      if (sighting.fault == fault && access.address == touch.address && access.calls[0] == frame[1] &&
+      const bool meets = access.address < touch.address + touch.bytes && touch.address < access.address + access.bytes;
+      const bool same_block =
+          access.block.x == blockIdx.x && access.block.y == blockIdx.y && access.block.z == blockIdx.z;
+      if (sighting.fault == fault && meets && same_block && access.calls[0] == frame[1] &&
           access.thread == cpu::running_thread && !sighting.other) {
         find_other(sighting, histories_[i]);
       }
@@ -368,6 +371,7 @@ void Sanitizer::find_other(Sighting& sighting, const std::vector<Access>& histor
     if (!same_thread && !both_atomic && opposed &&
         !(race && clock_.ordered(other->tick, other->thread, cpu::running_thread))) {
       sighting.other = *other;
+      sighting.access.address = std::max(sighting.access.address, other->address);  // where they meet
       return;
     }
   }

@@ -58,6 +58,17 @@ bool is_launch(const std::vector<Place>& inlined) {
   return false;
 }
 
+// A helper in a header is not where a person looks first: the innermost line of a .cu file, else the outermost of all.
+std::size_t first_own(const std::vector<Place>& places) {
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const std::string& file = places[i].file;
+    if (file.size() > 3 && file.compare(file.size() - 3, 3, ".cu") == 0) {
+      return i;
+    }
+  }
+  return places.size() - 1;
+}
+
 }  // namespace
 
 std::vector<Place> places_of(const Calls& calls) {
@@ -81,17 +92,26 @@ std::vector<Place> places_of(const Calls& calls) {
 }
 
 std::string kernel_line(const std::vector<Place>& places) {
-  return places.empty() ? "an unknown line" : fmt::format("{}:{}", places.back().file, places.back().line);
+  if (places.empty()) {
+    return "an unknown line";
+  }
+  const Place& own = places[first_own(places)];
+  return fmt::format("{}:{}", own.file, own.line);
 }
 
 std::string line_text(const std::vector<Place>& places) {
   std::string text = kernel_line(places);
-  for (std::size_t i = places.size(); i-- > 1;) {
-    const std::string& callee = places[i - 1].function;
-    text += fmt::format("{}{} ({}:{})", i + 1 == places.size() ? ", through " : ", ",
-                        callee.substr(0, callee.find('<')), places[i - 1].file, places[i - 1].line);
+  std::string through;
+  for (std::size_t i = places.empty() ? 0 : first_own(places); i-- > 0;) {
+    const std::string& function = places[i].function;
+    through += fmt::format("{}{} ({}:{})", through.empty() ? ", through " : ", ",
+                           function.substr(0, function.find('<')), places[i].file, places[i].line);
   }
-  return text;
+  std::string from;
+  for (std::size_t i = places.empty() ? 0 : first_own(places) + 1; i < places.size(); ++i) {
+    from += fmt::format("{}{}:{}", from.empty() ? ", called from " : ", ", places[i].file, places[i].line);
+  }
+  return text + through + from;
 }
 
 }  // namespace tileproof::sanitize

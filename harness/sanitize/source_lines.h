@@ -19,7 +19,7 @@ struct Place {
 // information or no libbacktrace (TILEPROOF_HAVE_BACKTRACE). Reads the running program; starts no other.
 std::vector<Place> places_of(const Calls& calls);
 
-// "q_fwd.cu:37", the line of the kernel itself; "an unknown line" when there is none.
+// "q_fwd.cu:37", the line of the kernel's own source; "an unknown line" when there is none.
 std::string kernel_line(const std::vector<Place>& places);
 // "q_fwd.cu:37, through store_pairs (rotation.cuh:92), store (elements.cuh:68)".
 std::string line_text(const std::vector<Place>& places);

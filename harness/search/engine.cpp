@@ -221,7 +221,7 @@ void Engine::execute(std::vector<Planned>& planned) {
 }
 
 std::vector<std::vector<Judged>> Engine::check(const Subject& subject, std::span<const Case> cases,
-                                               const std::vector<const Property*>& properties) {
+                                               const std::vector<const Property*>& properties, bool sanitize) {
   const std::string adjoint = subject.operation->algebra().adjoint;
   const Subject* const partner = adjoint.empty() ? nullptr : clean_subject(adjoint, subject.raw->device);
   inputs_.resize(std::max(inputs_.size(), cases.size()));
@@ -233,7 +233,9 @@ std::vector<std::vector<Judged>> Engine::check(const Subject& subject, std::span
       continue;
     }
     for (const Property* property : properties) {
-      p.expectations.push_back(property->plan(p.context, p.plan));
+      p.expectations.push_back(property->sanitizes() && !sanitize
+                                   ? Expectation::no("the case is not of the share that the sanitizing build runs")
+                                   : property->plan(p.context, p.plan));
     }
     p.runs.resize(p.plan.runs().size());
     p.levels = levels_of(p.plan);
