@@ -27,7 +27,9 @@ endif()
 # set in every turn (g++ hoists it). The zeroed build differs in what it sets alone.
 set(tileproof_trivial_init -fno-vectorize -fno-slp-vectorize)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  set(tileproof_trivial_init -fno-tree-vectorize -fno-tree-loop-im -flifetime-dse=0)
+  # Without the last two a vector that is loaded whole, and then used lane by lane, comes as many small loads.
+  set(tileproof_trivial_init -fno-tree-vectorize -fno-tree-loop-im -flifetime-dse=0 -fno-tree-sra
+      --param=max-completely-peel-times=0)
 endif()
 set(tileproof_sanitizing_flags -O2 ${tileproof_trivial_init} -ftrivial-auto-var-init=pattern -g1
     -fno-omit-frame-pointer -fno-optimize-sibling-calls -fno-gnu-unique -fno-sanitize=all -fsanitize=thread)

@@ -90,38 +90,38 @@ inline Stamp Sanitizer::next_stamp(const Region& region, Stamp store, Stamp load
   }
 }
 
-template <std::size_t kGranules>
-inline void Sanitizer::check(const Region& region, std::size_t granule, const Touch& touch, void** frame) {
+template <std::size_t kGranules, bool kStore>
+inline __attribute__((always_inline)) void Sanitizer::check(const Region& region, std::size_t granule,
+                                                            const Touch& touch, void** frame) {
   const Owner owner = region.owners[granule];
-  if (owner == 0 || !detail::all_equal<kGranules>(region.owners + granule) ||
-      (touch.store && (owner & kReadOnly) != 0)) {
+  if (owner == 0 || (kStore && (owner & kReadOnly) != 0) || !detail::all_equal<kGranules>(region.owners + granule)) {
     wrong_place(touch, owner, frame);
     return;
   }
   Stamp* const stores = region.stores + granule;
   Stamp* const loads = region.loads + granule;
+  Stamp* const own = kStore ? stores : loads;
   const Stamp oldest = stamp_of(region.of_block ? clock_.block_first : clock_.launch_first, 0);
   if (detail::uniform<kGranules>(stores, oldest) && detail::uniform<kGranules>(loads, oldest)) {
-    const Stamp store = stores[0];
-    const Stamp load = loads[0];
-    if (touch.store) {
-      detail::fill<kGranules>(stores, next_stamp<true>(region, store, load, owner, touch, frame));
-    } else if (const Stamp next = next_stamp<false>(region, store, load, owner, touch, frame); next != load) {
-      detail::fill<kGranules>(loads, next);
-    }
+    detail::fill<kGranules>(own, next_stamp<kStore>(region, stores[0], loads[0], owner, touch, frame));
   } else {
-    const std::size_t bytes = std::size_t{1} << region.shift;
-    for (std::size_t i = 0; i < kGranules; ++i) {
-      const Touch one{touch.address + i * bytes, kGranules == 1 ? touch.bytes : bytes, touch.store, touch.atomic};
-      if (touch.store) {
-        stores[i] = next_stamp<true>(region, stores[i], loads[i], owner, one, frame);
-      } else {
-        loads[i] = next_stamp<false>(region, stores[i], loads[i], owner, one, frame);
-      }
-    }
+    check_apart<kStore>(region, granule, kGranules, touch, frame);
   }
   if (recording_) {
     record(touch, frame);
+  }
+}
+
+// Granules that were not accessed alike.
+template <bool kStore>
+__attribute__((noinline)) void Sanitizer::check_apart(const Region& region, std::size_t granule, std::size_t count,
+                                                      const Touch& touch, void** frame) {
+  const std::size_t bytes = std::size_t{1} << region.shift;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Touch one{touch.address + i * bytes, count == 1 ? touch.bytes : bytes, touch.store, touch.atomic};
+    Stamp* const own = (kStore ? region.stores : region.loads) + granule + i;
+    *own = next_stamp<kStore>(region, region.stores[granule + i], region.loads[granule + i], region.owners[granule],
+                              one, frame);
   }
 }
 
@@ -134,7 +134,7 @@ inline bool Sanitizer::in_own_stack(std::uintptr_t address, void** frame) {
 }
 
 template <std::size_t kBytes, bool kStore>
-inline void Sanitizer::access(const void* address, void** frame) {
+inline __attribute__((always_inline)) void Sanitizer::access(const void* address, void** frame) {
   if (!live_) {
     return;
   }
@@ -142,7 +142,7 @@ inline void Sanitizer::access(const void* address, void** frame) {
   const Region& dense = shadow_.dense();
   const std::size_t at = touch.address - dense.low;
   if (kBytes >= 2 && at < dense.bytes && at + kBytes <= dense.bytes && at % 2 == 0) {
-    check<kBytes / 2>(dense, at / 2, touch, frame);
+    check<kBytes / 2, kStore>(dense, at / 2, touch, frame);
   } else if (!in_own_stack(touch.address, frame)) {
     access_slowly(touch, frame);
   }

@@ -125,8 +125,13 @@ std::vector<HazardReport> describe(const std::vector<Sighting>& sightings, const
     report.property = kind.property;
     report.kind = kind.name;
     report.tensor = placed != nullptr ? placed->layout.shape.spec->name : sighting.access.address != 0 ? "shared" : "";
-    report.where =
-        sighting.other ? fmt::format("{}+{}", kernel_line(places), kernel_line(others)) : kernel_line(places);
+    // Either of two lines may be the later one, as the order of threads has it.
+    std::vector<std::string> lines{kernel_line(places)};
+    if (sighting.other) {
+      lines.push_back(kernel_line(others));
+    }
+    std::sort(lines.begin(), lines.end());
+    report.where = fmt::format("{}", fmt::join(lines, "+"));
     report.message = what(sighting, memory_text(tensors, sighting.access), kernel_line(places));
     const bool accesses = sighting.access.address != 0;
     report.evidence.push_back(accesses ? access_text(sighting.access, places)

@@ -234,12 +234,43 @@ void Sanitizer::meet_store(const Region& region, Stamp store, const Touch& touch
 }
 
 void Sanitizer::access(Touch touch, void** frame) {
-  if (live_ && touch.bytes > 0 && !in_own_stack(touch.address, frame)) {
+  if (!live_ || touch.bytes == 0) {
+    return;
+  }
+  const Region& dense = shadow_.dense();
+  const std::size_t at = touch.address - dense.low;
+  if (at < dense.bytes && touch.bytes <= dense.bytes - at) {
+    touch.store ? check_pieces<true>(dense, touch, frame) : check_pieces<false>(dense, touch, frame);
+  } else if (!in_own_stack(touch.address, frame)) {
     access_slowly(touch, frame);
   }
 }
 
-// Wherever it may be, in pieces that lie in one granule or fill several.
+// In pieces that lie in one granule or fill several.
+template <bool kStore>
+void Sanitizer::check_pieces(const Region& region, Touch touch, void** frame) {
+  const std::size_t size = std::size_t{1} << region.shift;
+  const auto fits = [&](std::size_t granules) {
+    return (touch.address - region.low) % size == 0 && touch.bytes >= granules * size;
+  };
+  while (touch.bytes > 0) {
+    const std::size_t granule = (touch.address - region.low) >> region.shift;
+    Touch piece = touch;
+    if (fits(8)) {
+      piece.bytes = 8 * size;
+      check<8, kStore>(region, granule, piece, frame);
+    } else if (fits(4)) {
+      piece.bytes = 4 * size;
+      check<4, kStore>(region, granule, piece, frame);
+    } else {
+      piece.bytes = std::min(touch.bytes, size - (touch.address - region.low) % size);
+      check<1, kStore>(region, granule, piece, frame);
+    }
+    touch.address += piece.bytes;
+    touch.bytes -= piece.bytes;
+  }
+}
+
 void Sanitizer::access_slowly(Touch touch, void** frame) {
   if (is_argument(touch.address)) {
     return;
@@ -247,24 +278,10 @@ void Sanitizer::access_slowly(Touch touch, void** frame) {
   const Region* const region = shadow_.find(touch.address);
   if (region == nullptr || touch.bytes > region->bytes - (touch.address - region->low)) {
     elsewhere(touch, frame);
-    return;
-  }
-  const std::size_t size = std::size_t{1} << region->shift;
-  while (touch.bytes > 0) {
-    const std::size_t at = touch.address - region->low;
-    Touch piece = touch;
-    if (at % size == 0 && touch.bytes >= 8 * size) {
-      piece.bytes = 8 * size;
-      check<8>(*region, at >> region->shift, piece, frame);
-    } else if (at % size == 0 && touch.bytes >= 4 * size) {
-      piece.bytes = 4 * size;
-      check<4>(*region, at >> region->shift, piece, frame);
-    } else {
-      piece.bytes = std::min(touch.bytes, size - at % size);
-      check<1>(*region, at >> region->shift, piece, frame);
-    }
-    touch.address += piece.bytes;
-    touch.bytes -= piece.bytes;
+  } else if (touch.store) {
+    check_pieces<true>(*region, touch, frame);
+  } else {
+    check_pieces<false>(*region, touch, frame);
   }
 }
 

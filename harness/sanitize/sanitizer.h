@@ -95,8 +95,12 @@ class Sanitizer final : public cpu::LaunchWatcher {
     std::uint64_t count;
   };
 
-  template <std::size_t kGranules>
+  template <std::size_t kGranules, bool kStore>
   void check(const Region& region, std::size_t granule, const Touch& touch, void** frame);
+  template <bool kStore>
+  void check_apart(const Region& region, std::size_t granule, std::size_t count, const Touch& touch, void** frame);
+  template <bool kStore>
+  void check_pieces(const Region& region, Touch touch, void** frame);
   template <bool kStore>
   Stamp next_stamp(const Region& region, Stamp store, Stamp loads, Owner owner, const Touch& touch, void** frame);
   Stamp after_load(const Region& region, Stamp loads, Stamp mine) const;
@@ -134,7 +138,7 @@ class Sanitizer final : public cpu::LaunchWatcher {
 };
 
 // One launch runs at a time in a process (cuda_on_cpu.h), so there is one.
-extern Sanitizer sanitizer;
+extern __attribute__((visibility("hidden"))) Sanitizer sanitizer;
 
 }  // namespace tileproof::sanitize
 

@@ -41,7 +41,8 @@
 #define __align__(bytes) alignas(bytes)
 #define __launch_bounds__(...)
 #ifdef TILEPROOF_SANITIZING
-#define __global__ __attribute__((noinline))  // a frame of its own, where the calls of a report end
+// A frame of its own, in which the calls of a report end; in it everything that can be, so that locals are registers.
+#define __global__ __attribute__((noinline, flatten))
 #define __shared__ static thread_local        // so that the sanitizer knows its addresses; a launch has one host thread
 #define TILEPROOF_FENCE() tileproof::cpu::note_fence()
 #define TILEPROOF_ATOMIC(address) tileproof::cpu::note_atomic(address, sizeof *(address))
