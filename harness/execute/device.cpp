@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include "memory/arena.h"
-#include "sanitize/sanitizing_executor.h"
 
 namespace tileproof {
 
@@ -87,7 +86,7 @@ std::vector<const Subject*> subjects_on(std::string_view device, const std::vect
 }
 
 std::unique_ptr<Executor> make_executor(std::string_view device, int ordinal) {
-  return device == "cuda" ? cuda::make_executor(ordinal) : make_sanitizing_executor(make_cpu_executor());
+  return device == "cuda" ? cuda::make_executor(ordinal) : make_cpu_executor();
 }
 
 }  // namespace tileproof

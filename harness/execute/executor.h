@@ -45,7 +45,7 @@ class Executor {
   virtual void fetch(RunResult& result) = 0;
 };
 
-std::unique_ptr<Executor> make_cpu_executor();
+std::unique_ptr<Executor> make_cpu_executor();  // of every build for the CPU
 
 std::int64_t steady_ns();
 

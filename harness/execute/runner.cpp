@@ -4,6 +4,7 @@
 
 #include "execute/launch_request.h"
 #include "memory/arena.h"
+#include "sanitize/sanitizing_executor.h"
 
 namespace tileproof {
 
@@ -78,7 +79,7 @@ class CpuExecutor : public Executor {
 
 }  // namespace
 
-std::unique_ptr<Executor> make_cpu_executor() { return std::make_unique<CpuExecutor>(); }
+std::unique_ptr<Executor> make_cpu_executor() { return make_sanitizing_executor(std::make_unique<CpuExecutor>()); }
 
 std::int64_t steady_ns() {
   timespec now{};
