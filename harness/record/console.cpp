@@ -234,6 +234,9 @@ std::string console_text(const CheckReport& report, bool colour) {
       out += fmt::format("{} refused, first because: {}\n", subject.subject->name, subject.refusal);
     }
   }
+  if (report.sanitize_every > 1) {
+    out += fmt::format("the sanitizing build ran one case in {} (--sanitize 1: every one)\n", report.sanitize_every);
+  }
   findings(report, colour, out);
   std::uint64_t cases = 0;
   std::uint64_t launches = 0;

@@ -105,10 +105,15 @@ nlohmann::json finding_json(const Finding& finding) {
 
 std::string json_text(const CheckReport& report) {
   using nlohmann::json;
-  json root{{"schema", "tileproof.check/1"}, {"version", TILEPROOF_VERSION},
-            {"seed", report.seed},           {"seconds", report.seconds},
-            {"jobs", report.jobs},           {"interrupted", report.interrupted_by != 0},
-            {"gave_up", report.gave_up},     {"largest_error_over_bound", report.largest_error_over_bound},
+  json root{{"schema", "tileproof.check/1"},
+            {"version", TILEPROOF_VERSION},
+            {"seed", report.seed},
+            {"seconds", report.seconds},
+            {"jobs", report.jobs},
+            {"interrupted", report.interrupted_by != 0},
+            {"gave_up", report.gave_up},
+            {"largest_error_over_bound", report.largest_error_over_bound},
+            {"sanitize_every", report.sanitize_every},
             {"subjects", json::array()}};
   for (const SubjectReport& subject : report.subjects) {
     json entry{{"subject", subject.subject->name}, {"cases", subject.cases},      {"launches", subject.launches},

@@ -217,6 +217,10 @@ CheckReport run_check(const CheckOptions& options) {
   report.properties = options.properties;
   report.interrupted_by = interrupted_by();
   report.largest_error_over_bound = board.largest();
+  const bool sanitizes =
+      std::any_of(options.properties.begin(), options.properties.end(), [](auto* p) { return p->sanitizes(); }) &&
+      std::any_of(options.subjects.begin(), options.subjects.end(), [](auto* s) { return s->sanitizing != nullptr; });
+  report.sanitize_every = sanitizes ? options.sanitize_every : 0;
   for (std::size_t i = 0; i < options.subjects.size(); ++i) {
     report.subjects.push_back(report_of(options, board, i, ledger));
   }

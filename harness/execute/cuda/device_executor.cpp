@@ -210,7 +210,7 @@ void DeviceExecutor::capture() {
       const Subject* const subject = batch_[i].order->subject;
       RunResult& result = *batch_[i].order->result;
       const std::string reason = graphs_.emplace_back().capture(
-          stream_, [request = requests_[i].get(), subject, &result] { request->submit(*subject, result); });
+          stream_, [request = requests_[i].get(), subject, &result] { request->submit(*subject->raw, result); });
       if (result.status == RunResult::Status::ok && !reason.empty()) {
         result.status = RunResult::Status::failed;
         result.message = reason;
@@ -300,7 +300,7 @@ void DeviceExecutor::submit() {
     for (std::size_t i = 0; i < batch_.size(); ++i) {
       RunResult& result = *batch_[i].order->result;
       if (graphs_.empty()) {
-        requests_[i]->submit(*batch_[i].order->subject, result);
+        requests_[i]->submit(*batch_[i].order->subject->raw, result);
       } else if (result.status == RunResult::Status::ok) {
         graphs_[i].replay(stream_);
       }
