@@ -15,7 +15,8 @@ constexpr char kFooter[] =
     "\nExample:\n"
     "  tileproof agree --cases 200 --seed 1            every clean subject and every fault\n"
     "\nFaults that race are told by timing on a GPU: several threads write one place, and who is last differs. Such a\n"
-    "fault fails other properties, or in other cases, than on the cpu, where the order is part of the case.\n"
+    "fault fails other properties, or in other cases, than on the cpu, where the order is part of the case. Its cases are\n"
+    "launched again and again: in how many launches something was other than after the clean kernel is told.\n"
     "\nExit: 0 clean subjects gave the same bits and verdicts, and no fault was found on one device only; 1 otherwise.";
 
 struct Arguments {
@@ -36,7 +37,8 @@ std::string verdict_of(const Agreement& a) {
                                                            a.same_counts ? "same" : "OTHER", a.different, a.outputs);
   }
   return a.same_counts                   ? "same verdicts in as many cases"
-         : found_on_cpu && found_on_cuda ? "found on both, in other cases or by other properties"
+         : found_on_cpu && found_on_cuda ? fmt::format("found on both, in other cases; shows in {} of {} launches on cuda",
+                                                       a.shown, a.launches)
          : found_on_cpu || found_on_cuda ? fmt::format("FOUND ON {} ONLY", found_on_cpu ? "CPU" : "CUDA")
                                          : "found on neither";
 }

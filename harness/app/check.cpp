@@ -1,6 +1,7 @@
 // tileproof check: random cases of subjects against every property.
 #include "search/check.h"
 
+#include <algorithm>
 #include <memory>
 #include <random>
 
@@ -33,7 +34,7 @@ constexpr char kFooter[] =
 struct Arguments {
   std::vector<std::string> subjects, properties, corpus;
   std::string device = "auto", timeout = "10s";
-  std::optional<std::string> time, cases, seed, jobs, gpus;
+  std::optional<std::string> time, cases, seed, jobs, gpus, sanitize;
   ReportFiles files;
   bool stop_on_failure = false;
   bool no_minimize = false;
@@ -67,6 +68,11 @@ CheckOptions read_options(const Arguments& a) {
         fmt::format("--gpus {} given, but this machine has {} usable", options.gpus, cuda_report().gpus));
   }
   options.properties = choose_properties(a.properties);
+  const bool all_sanitize =
+      std::all_of(options.properties.begin(), options.properties.end(), [](auto* p) { return p->sanitizes(); });
+  options.sanitize_every = a.sanitize     ? whole_number("--sanitize", *a.sanitize, 0, kMostCases)
+                           : all_sanitize ? 1
+                                          : options.sanitize_every;
   for (const std::string& path : a.corpus) {
     const std::vector<Case> cases = read_corpus(path);
     options.corpus.insert(options.corpus.end(), cases.begin(), cases.end());
@@ -108,6 +114,11 @@ void add_check(CLI::App& app, Command& chosen) {
   command.add_option("--property", a->properties, "only these properties, as globs; may be repeated")
       ->allow_extra_args(false)
       ->type_name("GLOB");
+  command
+      .add_option("--sanitize", a->sanitize,
+                  "one generated case in N runs in the sanitizing build too, 0: none; default 8, and 1 where only its "
+                  "properties are asked for")
+      ->type_name("N");
   command.add_option("--corpus", a->corpus, "files of cases to run first; '-': standard input")->type_name("FILE ...");
   command.add_option("--jobs", a->jobs, "worker processes; default: one per core")->type_name("N");
   command.add_option("--gpus", a->gpus, "cuda: this many GPUs, one worker process each; default 1")->type_name("N");

@@ -99,6 +99,9 @@ CheckReport run_with_progress(CheckOptions options) {
 }
 
 int status_of(const CheckReport& report) {
+  if (!report.gave_up.empty()) {
+    throw EnvironmentError(report.gave_up);
+  }
   const bool failed = std::any_of(report.subjects.begin(), report.subjects.end(),
                                   [](const SubjectReport& subject) { return !subject.findings.empty(); });
   if (failed) {

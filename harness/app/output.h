@@ -38,8 +38,8 @@ class ProgressLine {
 // run_check with a line of progress on standard error where that is a terminal.
 CheckReport run_with_progress(CheckOptions options);
 
-// Exit status of a check: 1 a property failed; else 128 + the signal that interrupted it; 2 nothing was judged, with a
-// line that says so; else 0.
+// Exit status of a check that ran to its end (EnvironmentError where it gave up): 1 a property failed; else 128 + the
+// signal that interrupted it; 2 nothing was judged, with a line that says so; else 0.
 int status_of(const CheckReport& report);
 
 }  // namespace tileproof

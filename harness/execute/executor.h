@@ -28,15 +28,23 @@ struct RunOrder {
   const Problem* problem = nullptr;
   const Tiling* tiling = nullptr;
   const Memory* memory = nullptr;
-  const HostTensors* inputs = nullptr;  // packed, of `problem`
-  bool outputs_wanted = false;          // in host memory at once; others are fetched when a judge asks for them
+  // Packed, of `problem`. Where Executor::makes_data() a tensor that a recipe fills may lack its bytes.
+  const HostTensors* inputs = nullptr;
+  bool outputs_wanted = false;  // in host memory at once; others are fetched when a judge asks for them
   RunResult* result = nullptr;
+  bool sanitize = false;  // by the sanitizing build of the subject
+  // Where a launch is captured with the contents of one problem and replayed on those of `problem`: the former, and its
+  // inputs as above. Executors of devices without graphs are given none.
+  const Problem* captured_problem = nullptr;
+  const HostTensors* captured_inputs = nullptr;
 };
 
 class Executor {
  public:
   virtual ~Executor() = default;
-  // Forgets the runs executed so far.
+  // Whether it fills tensors by the recipe of the problem where their bytes are missing.
+  virtual bool makes_data() const { return false; }
+  // Forgets the runs executed so far, and outputs in their results that are borrowed.
   virtual void begin() = 0;
   // Executes in the order given. Throws EnvironmentError when memory cannot be had, and DeviceLost.
   virtual void execute(std::span<const RunOrder> orders) = 0;
@@ -44,7 +52,7 @@ class Executor {
   virtual void fetch(RunResult& result) = 0;
 };
 
-std::unique_ptr<Executor> make_cpu_executor();
+std::unique_ptr<Executor> make_cpu_executor();  // of every build for the CPU
 
 std::int64_t steady_ns();
 
@@ -82,16 +90,17 @@ struct StageTimes {
 };
 StageTimes& stage_times();
 
-// Adds the time of its life to one of them.
+// Adds the time of its life to one of them, less that of those that live inside it on the same thread.
 class Stopwatch {
  public:
-  explicit Stopwatch(double& total) : total_(total), start_(std::chrono::steady_clock::now()) {}
-  ~Stopwatch() { total_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+  explicit Stopwatch(double& total);
+  ~Stopwatch();
   Stopwatch(const Stopwatch&) = delete;
   Stopwatch& operator=(const Stopwatch&) = delete;
 
  private:
   double& total_;
+  Stopwatch* outer_;
   std::chrono::steady_clock::time_point start_;
 };
 

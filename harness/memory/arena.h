@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -46,6 +47,10 @@ Placement place(const std::vector<Layout>& layouts, std::int64_t overrun_rows);
 // mapped, in pages of `page` bytes. Returns the size of the reservation.
 std::size_t place_sparse(Placed& placed, std::size_t page);
 
+// The coordinates of an element offset from the base, inside the tensor or not: "q[token=1, head=0, dim=2]", and past
+// which bound it lies.
+std::string place_text(const Layout& layout, std::int64_t element);
+
 // What changed in the guards around and inside tensors that lie in host memory.
 std::vector<GuardDamage> guard_damage(const std::vector<Placed>& tensors, GuardFill guard);
 
@@ -62,7 +67,7 @@ class Arena {
 
   std::vector<Placed>& tensors() { return placed_; }
   void scatter(const Placed& placed, const std::byte* packed) const;
-  void gather(const Placed& placed, std::vector<std::byte>& packed) const;  // resized to the elements of the tensor
+  void gather(const Placed& placed, Bytes& packed) const;  // resized to the elements of the tensor
   void prefill(const Placed& placed, GuardFill fill) const;
   // Packed index of the first element that differs from `packed`; -1 when none does.
   std::int64_t first_difference(const Placed& placed, const std::byte* packed) const;

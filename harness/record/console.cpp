@@ -234,6 +234,9 @@ std::string console_text(const CheckReport& report, bool colour) {
       out += fmt::format("{} refused, first because: {}\n", subject.subject->name, subject.refusal);
     }
   }
+  if (report.sanitize_every > 1) {
+    out += fmt::format("the sanitizing build ran one case in {} (--sanitize 1: every one)\n", report.sanitize_every);
+  }
   findings(report, colour, out);
   std::uint64_t cases = 0;
   std::uint64_t launches = 0;
@@ -250,6 +253,7 @@ std::string console_text(const CheckReport& report, bool colour) {
         }));
   }
   const std::string text = count > 0                    ? counted(count, "finding", "findings")
+                           : !report.gave_up.empty()    ? "ended early, nothing failed so far"
                            : report.interrupted_by != 0 ? "interrupted, nothing failed so far"
                            : judged_nothing(report)     ? "nothing judged"
                            : untried > 0                ? "held where tried"

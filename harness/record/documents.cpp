@@ -111,7 +111,9 @@ std::string json_text(const CheckReport& report) {
             {"seconds", report.seconds},
             {"jobs", report.jobs},
             {"interrupted", report.interrupted_by != 0},
+            {"gave_up", report.gave_up},
             {"largest_error_over_bound", report.largest_error_over_bound},
+            {"sanitize_every", report.sanitize_every},
             {"subjects", json::array()}};
   for (const SubjectReport& subject : report.subjects) {
     json entry{{"subject", subject.subject->name}, {"cases", subject.cases},      {"launches", subject.launches},

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <set>
 
 #include "execute/device.h"
 #include "generate/generator.h"
@@ -69,43 +70,102 @@ void compare_case(Executor& cpu, Executor& cuda, const Subject& subject, const S
   }
 }
 
-// In a process of its own: this one does not initialise CUDA.
-Bits compare_bits(const Subject& subject, const CheckOptions& options) {
+// What `find` counts, in a process of its own: this one does not initialise CUDA. Counts: plain data.
+template <typename Counts, typename Find>
+Counts count_in_child(const Subject& subject, Find find) {
   int ends[2];
   if (pipe(ends) != 0) {
-    throw EnvironmentError("cannot open a pipe to a process that compares bits");
+    throw EnvironmentError("cannot open a pipe to a process that compares devices");
   }
   std::fflush(nullptr);
   const pid_t pid = fork();
   if (pid < 0) {
-    throw EnvironmentError("cannot start a process that compares bits");
+    throw EnvironmentError("cannot start a process that compares devices");
   }
   if (pid == 0) {
     close(ends[0]);
-    Bits bits;
+    Counts counts;
     try {
-      const auto cpu = make_executor("cpu");
-      const auto cuda = make_executor("cuda");
-      for (std::uint64_t unit = 0; unit < options.cases.value_or(0); ++unit) {
-        compare_case(*cpu, *cuda, subject, twin_of(subject), generate_case(subject, options.seed, unit), bits);
-      }
+      find(counts);
     } catch (const std::exception& error) {
-      std::fprintf(stderr, "tileproof: comparing bits of %s failed: %s\n", subject.name.c_str(), error.what());
+      std::fprintf(stderr, "tileproof: comparing devices on %s failed: %s\n", subject.name.c_str(), error.what());
       _exit(3);
     }
-    _exit(write(ends[1], &bits, sizeof bits) == static_cast<ssize_t>(sizeof bits) ? 0 : 3);
+    _exit(write(ends[1], &counts, sizeof counts) == static_cast<ssize_t>(sizeof counts) ? 0 : 3);
   }
   close(ends[1]);
-  Bits bits;
-  const bool told = read(ends[0], &bits, sizeof bits) == static_cast<ssize_t>(sizeof bits);
+  Counts counts;
+  const bool told = read(ends[0], &counts, sizeof counts) == static_cast<ssize_t>(sizeof counts);
   close(ends[0]);
   int status = 0;
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
   if (!told || !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-    throw EnvironmentError("the process that compares bits of " + subject.name + " did not end well");
+    throw EnvironmentError("the process that compares devices on " + subject.name + " did not end well");
   }
-  return bits;
+  return counts;
+}
+
+Bits compare_bits(const Subject& subject, const CheckOptions& options) {
+  return count_in_child<Bits>(subject, [&](Bits& bits) {
+    const auto cpu = make_executor("cpu");
+    const auto cuda = make_executor("cuda");
+    for (std::uint64_t unit = 0; unit < options.cases.value_or(0); ++unit) {
+      compare_case(*cpu, *cuda, subject, twin_of(subject), generate_case(subject, options.seed, unit), bits);
+    }
+  });
+}
+
+struct Showing {
+  std::uint64_t launches = 0;
+  std::uint64_t shown = 0;
+};
+
+// The case under each of its tilings, kAgain times after one launch of the clean kernel, which says what is right.
+void launch_again(Executor& cuda, const Subject& subject, const Case& c, Showing& showing) {
+  constexpr std::size_t kAgain = 100;
+  const Subject& clean = *clean_subject(subject.operation->name(), "cuda");
+  HostTensors inputs;
+  make_inputs(c.problem, inputs);
+  const Memory memory;
+  for (const Tiling& tiling : c.tilings) {
+    std::vector<RunResult> results(kAgain + 1);
+    std::vector<RunOrder> orders;
+    for (RunResult& result : results) {
+      orders.push_back({orders.empty() ? &clean : &subject, &c.problem, &tiling, &memory, &inputs, false, &result});
+    }
+    cuda.begin();
+    cuda.execute(orders);
+    for (std::size_t i = 1; i < results.size(); ++i) {
+      ++showing.launches;
+      showing.shown += results[i].digests == results[0].digests && results[i].damage.empty() &&
+                               results[i].changes.empty() && results[i].status == results[0].status
+                           ? 0
+                           : 1;
+    }
+  }
+}
+
+// Cases that cost a worker would cost this process too; findings of launches are left out.
+std::set<std::string> cases_found(const SubjectReport& cpu, const SubjectReport& cuda) {
+  std::set<std::string> cases;
+  for (const SubjectReport* report : {&cpu, &cuda}) {
+    for (const Finding& finding : report->findings) {
+      if (finding.property != "launch_valid") {
+        cases.insert(finding.case_text);
+      }
+    }
+  }
+  return cases;
+}
+
+Showing count_showing(const Subject& subject, const std::set<std::string>& cases) {
+  return count_in_child<Showing>(subject, [&](Showing& showing) {
+    const auto cuda = make_executor("cuda");
+    for (const std::string& line : cases) {
+      launch_again(*cuda, subject, parse_case(line), showing);
+    }
+  });
 }
 
 void compare_verdicts(const CheckReport& cpu, const CheckReport& cuda, std::size_t subject, Agreement& agreement) {
@@ -148,6 +208,10 @@ std::vector<Agreement> find_agreement(const CheckOptions& options) {
       const Bits bits = compare_bits(subject, options);
       agreement.outputs = bits.outputs;
       agreement.different = bits.different;
+    } else if (!agreement.same_counts) {
+      const Showing showing = count_showing(subject, cases_found(cpu.subjects[i], cuda.subjects[i]));
+      agreement.launches = showing.launches;
+      agreement.shown = showing.shown;
     }
   }
   return result;

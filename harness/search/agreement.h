@@ -21,6 +21,11 @@ struct Agreement {
   // Of a clean subject: outputs compared bit by bit over all cases and tilings (NaN equals NaN), and how many differed.
   std::uint64_t outputs = 0;
   std::uint64_t different = 0;
+  // Of a fault with other counts, the cases of its findings launched again and again on cuda as they are: how many
+  // launches there were, and in how many something was other than after the clean kernel. The order of blocks and threads
+  // is the GPU's there, so what hangs on it shows in some launches of a case and not in others.
+  std::uint64_t launches = 0;
+  std::uint64_t shown = 0;
 };
 
 // `options.subjects`: of cuda; each is held against the cpu subject of the same name. The caller has made sure that

@@ -205,14 +205,22 @@ CheckReport run_check(const CheckOptions& options) {
       options.progress(progress_of(options, board, ledger.size(), elapsed()));
     }
   };
-  run_pool(crew.workers, crew.lanes, options.timeout_seconds, callbacks);
   CheckReport report;
+  try {
+    run_pool(crew.workers, crew.lanes, options.timeout_seconds, callbacks);
+  } catch (const EnvironmentError& error) {
+    report.gave_up = error.what();
+  }
   report.seed = options.seed;
   report.seconds = elapsed();
   report.jobs = crew.workers * crew.lanes;
   report.properties = options.properties;
   report.interrupted_by = interrupted_by();
   report.largest_error_over_bound = board.largest();
+  const bool sanitizes =
+      std::any_of(options.properties.begin(), options.properties.end(), [](auto* p) { return p->sanitizes(); }) &&
+      std::any_of(options.subjects.begin(), options.subjects.end(), [](auto* s) { return s->sanitizing != nullptr; });
+  report.sanitize_every = sanitizes ? options.sanitize_every : 0;
   for (std::size_t i = 0; i < options.subjects.size(); ++i) {
     report.subjects.push_back(report_of(options, board, i, ledger));
   }

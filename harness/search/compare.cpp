@@ -6,6 +6,7 @@
 
 #include "execute/executor.h"
 #include "memory/float_bits.h"
+#include "memory/recipes.h"
 #include "search/results.h"
 
 namespace tileproof {
@@ -254,9 +255,16 @@ bool same_value(double a, double b) { return a == b || (std::isnan(a) && std::is
 
 double largest_error_over_bound() { return largest_ratio; }
 
+const HostTensors& Results::whole(ProblemId id, HostTensors& inputs) const {
+  const Stopwatch watch(stage_times().inputs);
+  complete_inputs(problem(id), inputs, spare_);
+  return inputs;
+}
+
 const HostTensors& Results::outputs(RunId id) const {
   RunResult& run = runs_[id];
   if (run.outputs.empty() && run.status == RunResult::Status::ok && executor_ != nullptr) {
+    const Stopwatch watch(stage_times().gather);
     executor_->fetch(run);
   }
   return run.outputs;

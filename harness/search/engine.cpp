@@ -61,8 +61,7 @@ void gather_axis(const HostTensor& source, AxisKind axis_kind, const std::vector
   }
 }
 
-void apply(const Gather& gather, const HostTensor& source, HostTensors& inputs) {
-  HostTensor& to = inputs[gather.tensor];
+void apply(const Gather& gather, const HostTensor& source, HostTensor& to) {
   if (gather.index.empty()) {
     if (to.bytes.size() != source.bytes.size()) {
       throw HarnessError(fmt::format("gather into '{}': {} bytes given, {} expected", to.shape.spec->name,
@@ -109,8 +108,8 @@ std::vector<std::size_t> levels_of(const Plan& plan) {
 }
 
 // Applies the gathers of a run. False when a run that it needs did not end well: then so does this one.
-bool gather_inputs(const RunRequest& request, const std::vector<HostTensors>& inputs, std::vector<RunResult>& runs,
-                   RunResult& result) {
+bool gather_inputs(const RunRequest& request, const std::vector<Problem>& problems, std::vector<HostTensors>& inputs,
+                   std::vector<RunResult>& runs, RunResult& result) {
   HostTensors changed = inputs[request.problem];
   for (const Gather& gather : request.gathers) {
     if (gather.from_run && runs[gather.source].status != RunResult::Status::ok) {
@@ -118,8 +117,16 @@ bool gather_inputs(const RunRequest& request, const std::vector<HostTensors>& in
       result.message = runs[gather.source].message;
       return false;
     }
+    if (!gather.from_run) {
+      const Stopwatch watch(stage_times().inputs);
+      complete_inputs(problems[gather.source], inputs[gather.source]);
+    }
     const HostTensors& source = gather.from_run ? runs[gather.source].outputs : inputs[gather.source];
-    apply(gather, source[gather.source_tensor], changed);
+    HostTensor& to = changed[gather.tensor];
+    if (is_made_by_recipe(to.shape) && to.bytes.empty()) {  // all of it is about to be replaced
+      to.bytes.resize(static_cast<std::size_t>(to.shape.elements()) * size_of(to.shape.dtype));
+    }
+    apply(gather, source[gather.source_tensor], to);
   }
   result.inputs = std::move(changed);
   return true;
@@ -129,8 +136,8 @@ bool gather_inputs(const RunRequest& request, const std::vector<HostTensors>& in
 void add_runs_of_others(const Property& property, const Subject& subject, const Plan& plan,
                         const std::vector<RunResult>& runs, Expectation& expectation) {
   for (RunId id = 0; id < runs.size(); ++id) {
-    if (plan.runs()[id].subject != &subject) {
-      continue;
+    if (plan.runs()[id].subject != &subject || plan.runs()[id].sanitize) {
+      continue;  // what a sanitizing build does is for those who asked for it
     }
     if (property.judges_failed_launches() && runs[id].status == RunResult::Status::failed) {
       expectation.applies = true;
@@ -158,7 +165,8 @@ Judged judge_one(const Property& property, const CaseContext& context, const Exp
       judged.reason = runs[id].message;
       return judged;
     }
-    if (runs[id].status == RunResult::Status::failed && !property.judges_failed_launches()) {
+    const bool failed = runs[id].status == RunResult::Status::failed;
+    if (failed && !property.judges_failed_launches() && !property.sanitizes()) {
       judged.verdict = Verdict::not_applicable;
       judged.reason = "a launch failed: " + runs[id].message;
       return judged;
@@ -166,6 +174,12 @@ Judged judge_one(const Property& property, const CaseContext& context, const Exp
   }
   judged.failure = property.judge(context, expectation, results);
   judged.verdict = judged.failure ? Verdict::failed : Verdict::held;
+  for (const RunId id : expectation.runs) {
+    if (property.sanitizes() && !judged.failure && runs[id].status == RunResult::Status::failed) {
+      judged.verdict = Verdict::not_applicable;  // it ended before everything was seen
+      judged.reason = "a launch failed: " + runs[id].message;
+    }
+  }
   return judged;
 }
 
@@ -178,8 +192,10 @@ void Engine::execute(std::vector<Planned>& planned) {
     deepest = std::max(deepest, p.levels.empty() ? 0 : *std::max_element(p.levels.begin(), p.levels.end()));
   }
   std::vector<RunOrder> orders;
+  std::vector<RunOrder> replays;  // apart, so that they can be executed together
   for (std::size_t level = 0; level <= deepest; ++level) {
     orders.clear();
+    replays.clear();
     for (Planned& p : planned) {
       std::vector<bool> wanted(p.plan.runs().size(), false);
       for (const RunRequest& request : p.plan.runs()) {
@@ -192,21 +208,30 @@ void Engine::execute(std::vector<Planned>& planned) {
       for (RunId id = 0; id < p.plan.runs().size(); ++id) {
         const RunRequest& request = p.plan.runs()[id];
         RunResult& result = p.runs[id];
-        if (p.levels[id] == level && (request.gathers.empty() || gather_inputs(request, *p.inputs, p.runs, result))) {
+        if (p.levels[id] == level &&
+            (request.gathers.empty() || gather_inputs(request, p.plan.problems(), *p.inputs, p.runs, result))) {
           const HostTensors& inputs = result.inputs.empty() ? (*p.inputs)[request.problem] : result.inputs;
           // The first run is the one that properties hold the others against, and the reference against it.
-          orders.push_back({request.subject, &p.plan.problems()[request.problem], &request.tiling, &request.memory,
-                            &inputs, wanted[id] || id == 0, &result});
+          RunOrder order{request.subject, &p.plan.problems()[request.problem],
+                         &request.tiling, &request.memory,
+                         &inputs,         wanted[id] || id == 0,
+                         &result,         request.sanitize};
+          if (request.captured_with) {
+            order.captured_problem = &p.plan.problems()[*request.captured_with];
+            order.captured_inputs = &(*p.inputs)[*request.captured_with];
+          }
+          (request.captured_with ? replays : orders).push_back(order);
         }
       }
     }
     executor_->execute(orders);
-    launches_ += orders.size();
+    executor_->execute(replays);
+    launches_ += orders.size() + 2 * replays.size();  // each graph is launched with both contents
   }
 }
 
 std::vector<std::vector<Judged>> Engine::check(const Subject& subject, std::span<const Case> cases,
-                                               const std::vector<const Property*>& properties) {
+                                               const std::vector<const Property*>& properties, bool sanitize) {
   const std::string adjoint = subject.operation->algebra().adjoint;
   const Subject* const partner = adjoint.empty() ? nullptr : clean_subject(adjoint, subject.raw->device);
   inputs_.resize(std::max(inputs_.size(), cases.size()));
@@ -218,7 +243,9 @@ std::vector<std::vector<Judged>> Engine::check(const Subject& subject, std::span
       continue;
     }
     for (const Property* property : properties) {
-      p.expectations.push_back(property->plan(p.context, p.plan));
+      p.expectations.push_back(property->sanitizes() && !sanitize
+                                   ? Expectation::no("the case is not of the share that the sanitizing build runs")
+                                   : property->plan(p.context, p.plan));
     }
     p.runs.resize(p.plan.runs().size());
     p.levels = levels_of(p.plan);
@@ -226,7 +253,10 @@ std::vector<std::vector<Judged>> Engine::check(const Subject& subject, std::span
     const Stopwatch watch(stage_times().inputs);
     for (ProblemId id = 0; id < p.plan.problems().size(); ++id) {
       note_progress();
-      make_inputs(p.plan.problems()[id], (*p.inputs)[id]);
+      make_operation_inputs(p.plan.problems()[id], (*p.inputs)[id]);
+      if (!executor_->makes_data()) {
+        complete_inputs(p.plan.problems()[id], (*p.inputs)[id], &spare_);
+      }
     }
   }
   execute(planned);
@@ -237,7 +267,7 @@ std::vector<std::vector<Judged>> Engine::check(const Subject& subject, std::span
       verdicts.emplace_back(properties.size(), Judged{Verdict::refused, false, *p.refused, std::nullopt});
       continue;
     }
-    const Results results(p.plan, *p.inputs, p.runs, executor_.get());
+    const Results results(p.plan, *p.inputs, p.runs, executor_.get(), &spare_);
     std::vector<Judged>& judged = verdicts.emplace_back();
     for (std::size_t i = 0; i < properties.size(); ++i) {
       add_runs_of_others(*properties[i], subject, p.plan, p.runs, p.expectations[i]);
@@ -248,6 +278,9 @@ std::vector<std::vector<Judged>> Engine::check(const Subject& subject, std::span
         auto& evidence = judged.back().failure->evidence;
         evidence.insert(evidence.end(), more.begin(), more.end());
       }
+    }
+    for (HostTensors& inputs : *p.inputs) {
+      recycle_inputs(inputs, spare_);
     }
   }
   return verdicts;

@@ -34,9 +34,10 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
   // One verdict per property, in their order, for every case. The runs of all cases are executed together. A case
-  // outside the limits that the subject declares is refused.
+  // outside the limits that the subject declares is refused. `sanitize`: whether properties of the sanitizing build
+  // apply.
   std::vector<std::vector<Judged>> check(const Subject& subject, std::span<const Case> cases,
-                                         const std::vector<const Property*>& properties);
+                                         const std::vector<const Property*>& properties, bool sanitize = true);
   // What more to say of a failure while its runs are still there: further evidence. Empty: nothing.
   using Closer = std::function<std::vector<std::string>(const CaseContext&, const Results&, const Failure&)>;
   void look_closer_with(Closer closer) { closer_ = std::move(closer); }
@@ -47,6 +48,7 @@ class Engine {
   void execute(std::vector<Planned>& planned);
   std::unique_ptr<Executor> executor_;
   std::vector<std::vector<HostTensors>> inputs_;  // of each case and problem; allocations are kept between calls
+  std::vector<Bytes> spare_;                      // memory for what recipes fill
   std::uint64_t launches_ = 0;
   Closer closer_;
 };

@@ -13,18 +13,20 @@ class Executor;  // execute/executor.h
 
 class Results {
  public:
-  // `executor` ran them and still has the outputs that `runs` lack; null: they lack none.
-  Results(const Plan& plan, const std::vector<HostTensors>& inputs, std::vector<RunResult>& runs,
-          Executor* executor = nullptr)
-      : plan_(plan), inputs_(inputs), runs_(runs), executor_(executor) {}
+  // `executor` ran them and still has the outputs that `runs` lack; null: they lack none. Inputs of a problem that lack
+  // what a recipe fills get it when they are asked for, in memory from `spare`.
+  Results(const Plan& plan, std::vector<HostTensors>& inputs, std::vector<RunResult>& runs,
+          Executor* executor = nullptr, std::vector<Bytes>* spare = nullptr)
+      : plan_(plan), inputs_(inputs), runs_(runs), executor_(executor), spare_(spare) {}
   const RunResult& run(RunId id) const { return runs_[id]; }  // for its outputs ask outputs()
   const RunRequest& request(RunId id) const { return plan_.runs()[id]; }
   const Problem& problem(ProblemId id) const { return plan_.problems()[id]; }
   const Problem& problem_of(RunId id) const { return problem(request(id).problem); }
-  const HostTensors& problem_inputs(ProblemId id) const { return inputs_[id]; }
+  const HostTensors& problem_inputs(ProblemId id) const { return whole(id, inputs_[id]); }
   // What the subject was given in this run (gathers applied).
   const HostTensors& inputs(RunId id) const {
-    return runs_[id].inputs.empty() ? inputs_[plan_.runs()[id].problem] : runs_[id].inputs;
+    const ProblemId problem = plan_.runs()[id].problem;
+    return whole(problem, runs_[id].inputs.empty() ? inputs_[problem] : runs_[id].inputs);
   }
   // What it put out, packed; brought from the device when they are not here yet.
   const HostTensors& outputs(RunId id) const;
@@ -34,10 +36,13 @@ class Results {
   }
 
  private:
+  const HostTensors& whole(ProblemId id, HostTensors& inputs) const;
+
   const Plan& plan_;
-  const std::vector<HostTensors>& inputs_;
+  std::vector<HostTensors>& inputs_;
   std::vector<RunResult>& runs_;  // outputs are brought when asked for
   Executor* executor_;
+  std::vector<Bytes>* spare_;
 };
 
 // Which elements of a run's outputs correspond to which of another: position i along `axis` of `a` is position

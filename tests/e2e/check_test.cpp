@@ -157,6 +157,16 @@ TEST(Replay, TakesFiles) {
   EXPECT_TRUE(contains(outcome.out, "held")) << outcome.out;
 }
 
+// Editors of other systems put one in front.
+TEST(Replay, TakesAFileWithAByteOrderMark) {
+  const TemporaryDirectory directory;
+  const std::string path =
+      directory.write("bom.cases",
+                      "\xEF\xBB\xBFmla_rope_q_fwd dtype=f32 layout=sbhd seq=2 batch=1 head_num=3 nope_dim=0 emb_dim=4 "
+                      "data=normal:1 | block_h=2 ; block_h=1\n");
+  EXPECT_EQ(tileproof({"replay", path}).status, 0);
+}
+
 class Jobs : public ::testing::TestWithParam<const char*> {};
 
 // Crashes and lost workers included: the faults have them.

@@ -6,6 +6,7 @@
 #include "execute/device.h"
 #include "generate/generator.h"
 #include "gpu/hostile.h"
+#include "made_data.h"
 #include "memory/recipes.h"
 #include "search/check.h"
 
@@ -81,6 +82,38 @@ INSTANTIATE_TEST_SUITE_P(Errors, Survival,
                                            Hostile{"killed", hostile_killed, "SIGKILL", 60}),
                          [](const auto& info) { return std::string(info.param.name); });
 
+struct GraphFault {
+  const char* name;
+  int32_t (*launch)(const tileproof_launch*);
+  const char* property;
+  const char* says;  // part of each finding's message or evidence
+};
+
+void PrintTo(const GraphFault& fault, std::ostream* out) { *out << fault.name; }
+
+class Graphs : public Gpu, public ::testing::WithParamInterface<GraphFault> {};
+
+TEST_P(Graphs, FindWhatOrdinaryLaunchesDoNotShow) {
+  const Subject& honest = *clean_subject("mla_rope_q_fwd", "cuda");
+  tileproof_subject raw = *honest.raw;
+  raw.launch = GetParam().launch;
+  Subject subject = honest;
+  subject.raw = &raw;
+  const SubjectReport report = check({&subject}, 40).subjects.front();
+  ASSERT_FALSE(report.findings.empty());
+  for (const Finding& finding : report.findings) {
+    EXPECT_EQ(finding.property, GetParam().property) << finding.signature << " " << finding.case_text;
+    const std::string text = fmt::format("{} {}", finding.message, fmt::join(finding.evidence, " "));
+    EXPECT_NE(text.find(GetParam().says), std::string::npos) << text;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Faults, Graphs,
+    ::testing::Values(GraphFault{"lost", lost_in_graphs, "call_order", "captured with"},
+                      GraphFault{"unfit", unfit_for_graphs, "launch_valid", "cannot be captured in a CUDA graph"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
 bool same_bits(const HostTensor& a, const HostTensor& b) {
   if (a.bytes == b.bytes) {
     return true;
@@ -135,6 +168,25 @@ TEST_F(Gpu, CleanKernelsGiveTheBitsThatTheyGiveOnTheCpu) {
         _exit(difference.empty() ? 0 : 1);
       },
       ::testing::ExitedWithCode(0), "difference: \n");
+}
+
+// Exits with 0 when they do, and says where they do not. In a process of its own too.
+[[noreturn]] void compare_made_data() {
+  const auto cuda = make_executor("cuda");
+  std::size_t compared = 0;
+  for (const Subject* subject : subjects_on("cuda", {})) {
+    const std::string difference = first_difference_of_made_data(*cuda, *subject, compared);
+    if (!difference.empty()) {
+      fmt::print(stderr, "difference: {}\n", difference);
+      _exit(1);
+    }
+  }
+  fmt::print(stderr, "same in {} bytes\n", compared);
+  _exit(compared > 1000000 ? 0 : 1);
+}
+
+TEST_F(Gpu, MakesTheDataOfEveryRecipeAsTheHostDoes) {
+  EXPECT_EXIT(compare_made_data(), ::testing::ExitedWithCode(0), "same in");
 }
 
 TEST_F(Gpu, CleanKernelsHold) {

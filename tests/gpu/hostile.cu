@@ -67,3 +67,15 @@ int32_t hostile_grid(const tileproof_launch* launch) {
 int32_t hostile_killed(const tileproof_launch* launch) {
   return launch_and(launch, [](cudaStream_t) { kill(getpid(), SIGKILL); });
 }
+int32_t lost_in_graphs(const tileproof_launch* launch) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  cudaStreamIsCapturing(static_cast<cudaStream_t>(launch->stream), &status);
+  if (status != cudaStreamCaptureStatusNone) return TILEPROOF_LAUNCHED;
+  return tileproof_subject_mla_rope_q_fwd__clean_cuda()->launch(launch);
+}
+int32_t unfit_for_graphs(const tileproof_launch* launch) {
+  const int32_t status = tileproof_subject_mla_rope_q_fwd__clean_cuda()->launch(launch);
+  cudaStreamSynchronize(static_cast<cudaStream_t>(launch->stream));
+  cudaGetLastError();
+  return status;
+}

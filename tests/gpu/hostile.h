@@ -16,6 +16,9 @@ int32_t hostile_hang(const tileproof_launch* launch);
 int32_t hostile_exhaust(const tileproof_launch* launch);
 int32_t hostile_grid(const tileproof_launch* launch);
 int32_t hostile_killed(const tileproof_launch* launch);
+// Launches nothing where its stream is being captured; and what no graph can hold.
+int32_t lost_in_graphs(const tileproof_launch* launch);
+int32_t unfit_for_graphs(const tileproof_launch* launch);
 
 #ifdef __cplusplus
 }

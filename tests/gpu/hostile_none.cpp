@@ -8,3 +8,5 @@ int32_t hostile_hang(const tileproof_launch*) { return TILEPROOF_FAILED; }
 int32_t hostile_exhaust(const tileproof_launch*) { return TILEPROOF_FAILED; }
 int32_t hostile_grid(const tileproof_launch*) { return TILEPROOF_FAILED; }
 int32_t hostile_killed(const tileproof_launch*) { return TILEPROOF_FAILED; }
+int32_t lost_in_graphs(const tileproof_launch*) { return TILEPROOF_FAILED; }
+int32_t unfit_for_graphs(const tileproof_launch*) { return TILEPROOF_FAILED; }

@@ -7,6 +7,7 @@
 #include "execute/cuda/device_executor.h"
 #include "execute/device.h"
 #include "generate/generator.h"
+#include "made_data.h"
 #include "memory/recipes.h"
 #include "search/engine.h"
 #include "search/results.h"
@@ -46,9 +47,15 @@ TEST(DeviceExecutor, GivesWhatTheCpuGivesRunByRun) {
   for (const Subject* subject : all_subjects()) {
     const std::vector<Case> cases = some_cases(*subject, 12);
     std::vector<HostTensors> inputs(cases.size());
+    std::vector<HostTensors> device_inputs(cases.size());  // of which the device makes some
     std::vector<Memory> memories;
     for (std::size_t i = 0; i < cases.size(); ++i) {
       make_inputs(cases[i].problem, inputs[i]);
+      if (i % 3 != 0) {
+        make_operation_inputs(cases[i].problem, device_inputs[i]);
+      } else {
+        device_inputs[i] = inputs[i];
+      }
       memories.push_back({.guard = i % 2 == 0 ? GuardFill::finite : GuardFill::nan,
                           .prefill = i % 3 == 0 ? GuardFill::finite : GuardFill::nan,
                           .strides = static_cast<Strides>(i % 5),
@@ -65,6 +72,7 @@ TEST(DeviceExecutor, GivesWhatTheCpuGivesRunByRun) {
     cpu->execute(orders);
     for (std::size_t i = 0; i < cases.size(); ++i) {
       orders[i].result = &actual[i];
+      orders[i].inputs = &device_inputs[i];
     }
     fake_cuda::DeviceExecutor device(0);
     device.begin();
@@ -96,6 +104,44 @@ TEST(DeviceExecutor, GivesWhatTheCpuGivesRunByRun) {
   }
   EXPECT_GT(damaged, 10U);
   EXPECT_GT(compared, 1000000U);
+}
+
+TEST(DeviceExecutor, MakesTheDataOfEveryRecipeAsTheHostDoes) {
+  fake_cuda::DeviceExecutor device(0);
+  std::size_t compared = 0;
+  for (const Subject* subject : subjects_on("cpu", {})) {
+    EXPECT_EQ(first_difference_of_made_data(device, *subject, compared), "");
+  }
+  EXPECT_GT(compared, 1000000U);
+}
+
+// What a launch is captured with must not show in what its replay gives.
+TEST(DeviceExecutor, AReplayGivesWhatItsOwnContentsGive) {
+  const std::string rest = " head_num=5 nope_dim=3 emb_dim=8 inverse=0 remove_interleaving=0 data=normal:";
+  const Case own = parse_case("mla_rope_q_fwd dtype=bf16 layout=thd seqlens=4,1,9" + rest + "3 | block_h=2");
+  const Case other = parse_case("mla_rope_q_fwd dtype=bf16 layout=thd seqlens=9,1,4" + rest + "2 | block_h=2");
+  const Subject& subject = *find_subject("cpu/mla_rope_q_fwd");
+  std::vector<HostTensors> inputs(2);
+  make_operation_inputs(own.problem, inputs[0]);
+  make_operation_inputs(other.problem, inputs[1]);
+  const Memory memory;
+  std::vector<RunResult> results(4);
+  std::vector<RunOrder> orders(4, {&subject, &own.problem, &own.tilings[0], &memory, &inputs[0], true, nullptr});
+  for (std::size_t i = 0; i < orders.size(); ++i) {
+    orders[i].result = &results[i];
+  }
+  orders[1].captured_problem = orders[2].captured_problem = &other.problem;
+  orders[1].captured_inputs = orders[2].captured_inputs = &inputs[1];
+  orders[3].problem = &other.problem;
+  orders[3].inputs = &inputs[1];
+  fake_cuda::DeviceExecutor device(0);
+  device.begin();
+  device.execute(orders);
+  ASSERT_FALSE(results[0].outputs.empty());
+  EXPECT_EQ(results[1].outputs[0].bytes, results[0].outputs[0].bytes);
+  EXPECT_EQ(results[2].outputs[0].bytes, results[0].outputs[0].bytes);
+  EXPECT_NE(results[3].outputs[0].bytes, results[0].outputs[0].bytes);
+  EXPECT_TRUE(results[1].changes.empty());
 }
 
 TEST(DeviceExecutor, DigestsAreEqualWhereOutputsAre) {

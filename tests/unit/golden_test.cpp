@@ -116,7 +116,9 @@ HostTensors launch_on(const tileproof_subject& subject, const Problem& problem, 
   std::vector<tileproof_tensor> tensors;
   for (const TensorShape& declared : problem.operation().shapes(problem)) {
     HostTensor& tensor = memory[declared.index];
-    tensor.bytes.resize(static_cast<std::size_t>(tensor.shape.elements()) * size_of(declared.dtype), std::byte{0xff});
+    const std::size_t given = tensor.bytes.size();
+    tensor.bytes.resize(static_cast<std::size_t>(tensor.shape.elements()) * size_of(declared.dtype));
+    std::fill(tensor.bytes.begin() + given, tensor.bytes.end(), std::byte{0xff});
     tileproof_tensor bound{};
     bound.name = declared.spec->name.c_str();
     bound.data = tensor.bytes.data();

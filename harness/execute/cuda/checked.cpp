@@ -1,6 +1,7 @@
 #include "execute/cuda/checked.h"
 
 #include <algorithm>
+#include <bit>
 
 #include <fmt/format.h>
 
@@ -12,9 +13,6 @@ namespace tileproof::TILEPROOF_CUDA_RUNTIME {
 namespace {
 
 constexpr std::size_t kAlign = 256;
-// Allocation waits for everything that runs on the device, so there is to be little of it.
-constexpr std::size_t kSmallestPiece = std::size_t{64} << 20;
-constexpr std::size_t kSmallestPinned = std::size_t{8} << 20;
 
 std::size_t round_up(std::size_t value, std::size_t to) { return (value + to - 1) / to * to; }
 
@@ -33,14 +31,34 @@ void check(cudaError_t error, const char* call) {
       fmt::format("{} failed with {}: {}", call, cudaGetErrorName(error), cudaGetErrorString(error)));
 }
 
-// Destructors run when a worker ends or its device is lost: there is nobody left to tell about errors.
-DevicePool::~DevicePool() {
+std::byte* DeviceMemory::allocate(std::size_t bytes) {
+  void* memory = nullptr;
+  TILEPROOF_CUDA(cudaMalloc(&memory, bytes));
+  // Downloads take padding along, which checkers of uninitialised memory would report.
+  TILEPROOF_CUDA(cudaMemset(memory, 0, bytes));
+  TILEPROOF_CUDA(cudaStreamSynchronize(nullptr));  // the streams of executors do not wait for the default stream
+  return static_cast<std::byte*>(memory);
+}
+
+std::byte* PinnedMemory::allocate(std::size_t bytes) {
+  void* memory = nullptr;
+  TILEPROOF_CUDA(cudaHostAlloc(&memory, bytes, cudaHostAllocDefault));
+  return static_cast<std::byte*>(memory);
+}
+
+// Memory is freed when a worker ends or its device is lost: there is nobody left to tell about errors.
+void DeviceMemory::free(std::byte* memory) { static_cast<void>(cudaFree(memory)); }
+void PinnedMemory::free(std::byte* memory) { static_cast<void>(cudaFreeHost(memory)); }
+
+template <typename Memory>
+Pool<Memory>::~Pool() {
   for (const Piece& piece : pieces_) {
-    static_cast<void>(cudaFree(piece.memory));
+    Memory::free(piece.memory);
   }
 }
 
-std::byte* DevicePool::take(std::size_t bytes) {
+template <typename Memory>
+std::byte* Pool<Memory>::take(std::size_t bytes) {
   const std::size_t size = round_up(std::max<std::size_t>(bytes, 1), kAlign);
   while (current_ < pieces_.size() && pieces_[current_].bytes - used_ < size) {
     used_before_ += used_;
@@ -48,45 +66,22 @@ std::byte* DevicePool::take(std::size_t bytes) {
     ++current_;
   }
   if (current_ == pieces_.size()) {
-    void* memory = nullptr;
-    const std::size_t wanted = std::max(size, kSmallestPiece);
-    TILEPROOF_CUDA(cudaMalloc(&memory, wanted));
-    // Downloads take padding along, which checkers of uninitialised memory would report.
-    TILEPROOF_CUDA(cudaMemset(memory, 0, wanted));
-    TILEPROOF_CUDA(cudaStreamSynchronize(nullptr));  // the streams of executors do not wait for the default stream
-    pieces_.push_back({static_cast<std::byte*>(memory), wanted});
+    const std::size_t wanted = std::bit_ceil(std::max(size, least_piece_));
+    pieces_.push_back({Memory::allocate(wanted), wanted});
   }
   std::byte* const result = pieces_[current_].memory + used_;
   used_ += size;
   return result;
 }
 
-void DevicePool::reset() {
+template <typename Memory>
+void Pool<Memory>::reset() {
   current_ = 0;
   used_ = 0;
   used_before_ = 0;
 }
 
-PinnedBuffer::~PinnedBuffer() {
-  if (memory_ != nullptr) {
-    static_cast<void>(cudaFreeHost(memory_));
-  }
-}
-
-std::byte* PinnedBuffer::reserve(std::size_t bytes) {
-  if (bytes > capacity_) {
-    if (memory_ != nullptr) {
-      TILEPROOF_CUDA(cudaFreeHost(memory_));
-      memory_ = nullptr;
-      capacity_ = 0;
-    }
-    void* memory = nullptr;
-    const std::size_t wanted = std::max(round_up(2 * bytes, kAlign), kSmallestPinned);
-    TILEPROOF_CUDA(cudaHostAlloc(&memory, wanted, cudaHostAllocDefault));
-    memory_ = static_cast<std::byte*>(memory);
-    capacity_ = wanted;
-  }
-  return memory_;
-}
+template class Pool<DeviceMemory>;
+template class Pool<PinnedMemory>;
 
 }  // namespace tileproof::TILEPROOF_CUDA_RUNTIME

@@ -17,13 +17,23 @@ namespace tileproof::TILEPROOF_CUDA_RUNTIME {
 // Throws DeviceLost when the device is broken for this process, and EnvironmentError naming the call otherwise.
 void check(cudaError_t error, const char* call);
 
-// Bump allocation on the device, aligned to 256 bytes. What was allocated from the runtime is kept until the end.
-class DevicePool {
+struct DeviceMemory {
+  static std::byte* allocate(std::size_t bytes);
+  static void free(std::byte* memory);
+};
+struct PinnedMemory {  // of the host, page-locked
+  static std::byte* allocate(std::size_t bytes);
+  static void free(std::byte* memory);
+};
+
+// Bump allocation, aligned to 256 bytes. What was allocated from the runtime is kept until the end.
+template <typename Memory>
+class Pool {
  public:
-  DevicePool() = default;
-  ~DevicePool();
-  DevicePool(const DevicePool&) = delete;
-  DevicePool& operator=(const DevicePool&) = delete;
+  explicit Pool(std::size_t least_piece) : least_piece_(least_piece) {}
+  ~Pool();
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
   std::byte* take(std::size_t bytes);
   void reset();  // everything taken is free again
   std::size_t used() const { return used_before_ + used_; }
@@ -33,24 +43,11 @@ class DevicePool {
     std::byte* memory;
     std::size_t bytes;
   };
+  std::size_t least_piece_;
   std::vector<Piece> pieces_;
   std::size_t current_ = 0;
   std::size_t used_ = 0;         // of the current piece
   std::size_t used_before_ = 0;  // of those before it
-};
-
-// Page-locked host memory that grows; growing loses what it held.
-class PinnedBuffer {
- public:
-  PinnedBuffer() = default;
-  ~PinnedBuffer();
-  PinnedBuffer(const PinnedBuffer&) = delete;
-  PinnedBuffer& operator=(const PinnedBuffer&) = delete;
-  std::byte* reserve(std::size_t bytes);
-
- private:
-  std::byte* memory_ = nullptr;
-  std::size_t capacity_ = 0;
 };
 
 }  // namespace tileproof::TILEPROOF_CUDA_RUNTIME

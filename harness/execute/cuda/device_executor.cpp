@@ -9,8 +9,10 @@
 #include <fmt/format.h>
 
 #include "execute/cuda/host_mirror.h"
+#include "execute/cuda/walks.h"
 #include "execute/launch_request.h"
 #include "memory/canary.h"
+#include "memory/recipes.h"
 
 namespace tileproof::TILEPROOF_CUDA_RUNTIME {
 
@@ -22,6 +24,12 @@ constexpr int kSubmitters = 4;  // of 1, 2, 3, 4 and any number, the best on an 
 constexpr std::size_t kAlign = 256;
 constexpr std::size_t kBatchBytes = std::size_t{256} << 20;    // of runs and inputs, on the device
 constexpr std::size_t kOutputBytes = std::size_t{2048} << 20;  // kept there until a judge asks
+// Outputs that judges read where they were downloaded. Beyond that they are copied, so that page-locked memory is
+// not eaten up.
+constexpr std::size_t kBorrowedBytes = std::size_t{64} << 20;
+// Allocation waits for everything that runs on the device, so there is to be little of it.
+constexpr std::size_t kDevicePiece = std::size_t{64} << 20;
+constexpr std::size_t kPinnedPiece = std::size_t{8} << 20;
 
 std::size_t round_up(std::size_t value, std::size_t to) { return (value + to - 1) / to * to; }
 
@@ -29,31 +37,15 @@ std::size_t packed_bytes(const TensorShape& shape) {
   return static_cast<std::size_t>(shape.elements()) * size_of(shape.dtype);
 }
 
-// The device's part of a tensor's walk; addresses come later.
-Walk walk_of(const Placed& placed, const Memory& memory) {
-  Walk walk{};
-  std::int64_t piece = 1;
-  const std::vector<detail::Loop> loops = detail::loops_of(placed.layout, piece);
-  std::int64_t elements = piece;
-  for (const detail::Loop& loop : loops) {
-    walk.stride[walk.loops] = loop.stride;
-    walk.packed[walk.loops] = static_cast<std::uint32_t>(loop.packed);
-    walk.count[walk.loops++] = static_cast<std::uint32_t>(loop.count);
-    elements *= loop.count;
-  }
-  walk.base = placed.base;
-  walk.at = static_cast<std::int64_t>(placed.at);
-  walk.piece = static_cast<std::uint32_t>(piece);
-  walk.elements = static_cast<std::uint32_t>(elements);
-  walk.element_bytes = static_cast<std::uint32_t>(size_of(placed.layout.shape.dtype));
-  walk.fill = static_cast<std::int32_t>(memory.guard);
-  walk.prefill = static_cast<std::int32_t>(memory.prefill);
-  return walk;
-}
-
 }  // namespace
 
-DeviceExecutor::DeviceExecutor(int ordinal) : ordinal_(ordinal), sparse_(ordinal) {
+DeviceExecutor::DeviceExecutor(int ordinal)
+    : ordinal_(ordinal),
+      outputs_(kDevicePiece),
+      memory_(kDevicePiece),
+      sparse_(ordinal),
+      staging_(kPinnedPiece),
+      downloads_(kPinnedPiece) {
   TILEPROOF_CUDA(cudaSetDevice(ordinal));
   // Not ordered with the default stream: a subject that launches anywhere but where it is told to shows.
   TILEPROOF_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
@@ -70,6 +62,7 @@ DeviceExecutor::DeviceExecutor(int ordinal) : ordinal_(ordinal), sparse_(ordinal
   }
   TILEPROOF_CUDA(cudaMemcpyAsync(canary_, table.data(), table.size(), cudaMemcpyHostToDevice, stream_));
   TILEPROOF_CUDA(cudaStreamSynchronize(stream_));
+  recipes_ = recipes_on(ordinal, stream_);
 }
 
 // Nobody is left to tell about errors.
@@ -84,6 +77,7 @@ DeviceExecutor::~DeviceExecutor() {
 void DeviceExecutor::begin() {
   taken_.clear();
   outputs_.reset();
+  downloads_.reset();
 }
 
 void DeviceExecutor::execute(std::span<const RunOrder> orders) {
@@ -92,11 +86,18 @@ void DeviceExecutor::execute(std::span<const RunOrder> orders) {
       const Stopwatch watch(stage_times().fill);
       orders = orders.subspan(choose_batch(orders));
       place_outputs();
-      stage();
+    }
+    graphs_.clear();
+    if (batch_.front().order->captured_problem != nullptr) {
+      capture();
+    }
+    {
+      const Stopwatch watch(stage_times().fill);
+      stage(false);
     }
     {
       const LaunchScope launching;
-      submit_in_turn();
+      in_turn([this] { submit(); });
       const Stopwatch watch(stage_times().gather);
       TILEPROOF_CUDA(cudaEventSynchronize(marks_[kCopied]));
     }
@@ -109,9 +110,7 @@ void DeviceExecutor::execute(std::span<const RunOrder> orders) {
 // Places as many runs as fit together; at least one.
 std::size_t DeviceExecutor::choose_batch(std::span<const RunOrder> orders) {
   batch_.clear();
-  inputs_.clear();
-  input_order_.clear();
-  input_bytes_ = 0;
+  image_.clear();
   memory_.reset();
   sparse_.recycle();
   std::size_t used = 0;
@@ -121,7 +120,9 @@ std::size_t DeviceExecutor::choose_batch(std::span<const RunOrder> orders) {
     // Runs with sparse tensors go alone, so that each finds the memory of the one before it.
     const bool sparse = std::any_of(placement.tensors.begin(), placement.tensors.end(),
                                     [](const Placed& placed) { return placed.layout.sparse; });
-    if (!batch_.empty() && (sparse || used + input_bytes_ + size > kBatchBytes)) {
+    const auto is_replay = [](const RunOrder& run) { return run.captured_problem != nullptr; };
+    if (!batch_.empty() && (sparse || is_replay(order) != is_replay(*batch_.front().order) ||
+                            used + image_.input_bytes() + size > kBatchBytes)) {
       break;
     }
     used += size;
@@ -130,10 +131,6 @@ std::size_t DeviceExecutor::choose_batch(std::span<const RunOrder> orders) {
     run.placement = std::move(placement);
     run.memory = memory_.take(size);
     used += sparse_.place(run.placement.tensors);
-    run.regions = 1;
-    for (const Placed& placed : run.placement.tensors) {
-      run.regions += placed.mapped.size();
-    }
     for (Placed& placed : run.placement.tensors) {
       placed.base = placed.layout.sparse ? placed.base : run.memory + placed.at;
       const TensorShape& shape = placed.layout.shape;
@@ -141,10 +138,8 @@ std::size_t DeviceExecutor::choose_batch(std::span<const RunOrder> orders) {
         run.output_bytes += round_up(packed_bytes(shape), kAlign);
       }
       const HostTensor& input = (*order.inputs)[shape.index];
-      if (shape.spec->role != Role::out && !input.bytes.empty() &&
-          inputs_.emplace(input.bytes.data(), input_bytes_).second) {
-        input_order_.emplace_back(&input, input_bytes_);
-        input_bytes_ += round_up(input.bytes.size(), kAlign);
+      if (shape.spec->role != Role::out && !input.bytes.empty()) {
+        image_.add_input(input);
       }
     }
     if (sparse) {
@@ -163,7 +158,7 @@ void DeviceExecutor::place_outputs() {
     all += run.output_bytes;
   }
   const bool keep = outputs_.used() + all <= kOutputBytes;
-  DevicePool& pool = keep ? outputs_ : memory_;
+  Pool<DeviceMemory>& pool = keep ? outputs_ : memory_;
   wanted_bytes_ = 0;
   for (Prepared& run : batch_) {
     run.wanted = run.order->outputs_wanted || !keep;
@@ -182,58 +177,80 @@ void DeviceExecutor::place_outputs() {
   }
 }
 
-// Writes descriptors and inputs into page-locked memory.
-void DeviceExecutor::stage() {
-  regions_.clear();
-  walks_.clear();
-  std::size_t most_walks = 0;
-  std::size_t regions = 0;
-  for (const Prepared& run : batch_) {
-    most_walks += run.placement.tensors.size();
-    regions += run.regions;
-  }
-  at_.verdicts = round_up(batch_.size() * sizeof(unsigned), kAlign);
-  at_.regions = at_.verdicts + round_up(most_walks * sizeof(TensorVerdict), kAlign);
-  at_.walks = at_.regions + round_up(regions * sizeof(Region), kAlign);
-  at_.inputs = at_.walks + round_up(most_walks * sizeof(Walk), kAlign);
-  at_.bytes = at_.inputs + input_bytes_;
-  host_ = staging_.reserve(at_.bytes);
-  device_ = memory_.take(at_.bytes);
-  for (const auto& [tensor, at] : input_order_) {
-    std::memcpy(host_ + at_.inputs + at, tensor->bytes.data(), tensor->bytes.size());
-  }
+// Writes descriptors and inputs into page-locked memory, and what subjects are launched with. `captured`: with the
+// contents that launches are captured with.
+void DeviceExecutor::stage(bool captured) {
+  requests_.clear();
+  image_.clear();
   for (std::size_t i = 0; i < batch_.size(); ++i) {
     Prepared& run = batch_[i];
+    const RunOrder& order = *run.order;
+    const Problem& problem = captured ? *order.captured_problem : *order.problem;
     add_regions(run, i);
-    add_walks(run, taken_[first_ticket_ + i]);
+    add_walks(run, problem, captured ? *order.captured_inputs : *order.inputs, taken_[first_ticket_ + i]);
+    requests_.push_back(
+        std::make_unique<LaunchRequest>(problem, *order.tiling, run.placement.tensors, stream_, ordinal_));
   }
-  std::memset(host_ + at_.damaged, 0, at_.verdicts - at_.damaged);
-  std::uninitialized_fill_n(reinterpret_cast<TensorVerdict*>(host_ + at_.verdicts), walks_.size(),
-                            TensorVerdict{0, kUnchanged});
-  std::memcpy(host_ + at_.regions, regions_.data(), regions_.size() * sizeof(Region));
-  std::memcpy(host_ + at_.walks, walks_.data(), walks_.size() * sizeof(Walk));
+  staging_.reset();
+  image_.write(batch_.size(), staging_, memory_);
+  download_ = captured ? Download{} : room_for(wanted_bytes_);
+}
+
+// Captures the launches of a batch, and replays each on the contents that it was captured with.
+void DeviceExecutor::capture() {
+  {
+    const Stopwatch watch(stage_times().fill);
+    stage(true);
+  }
+  const LaunchScope launching;
+  in_turn([this] {
+    fill(image_.on_device());
+    const Stopwatch watch(stage_times().kernel);
+    for (std::size_t i = 0; i < batch_.size(); ++i) {
+      const Subject* const subject = batch_[i].order->subject;
+      RunResult& result = *batch_[i].order->result;
+      const std::string reason = graphs_.emplace_back().capture(
+          stream_, [request = requests_[i].get(), subject, &result] { request->submit(*subject->raw, result); });
+      if (result.status == RunResult::Status::ok && !reason.empty()) {
+        result.status = RunResult::Status::failed;
+        result.message = reason;
+      }
+      if (result.status == RunResult::Status::ok) {
+        graphs_[i].replay(stream_);
+      }
+    }
+  });
+  const Stopwatch watch(stage_times().gather);
+  TILEPROOF_CUDA(cudaStreamSynchronize(stream_));
+  captured_ = std::move(requests_);
 }
 
 void DeviceExecutor::add_regions(const Prepared& run, std::size_t index) {
   const auto fill = static_cast<std::int32_t>(run.order->memory->guard);
   const auto number = static_cast<std::int32_t>(index);
-  regions_.push_back({run.memory, 0, static_cast<std::int64_t>(round_up(run.placement.bytes, kAlign)), fill, number});
+  image_.add_region({run.memory, 0, static_cast<std::int64_t>(round_up(run.placement.bytes, kAlign)), fill, number});
   for (const Placed& placed : run.placement.tensors) {
     for (const auto& [from, to] : placed.mapped) {
-      regions_.push_back({placed.base + from, static_cast<std::int64_t>(placed.at) + from, to - from, fill, number});
+      image_.add_region({placed.base + from, static_cast<std::int64_t>(placed.at) + from, to - from, fill, number});
     }
   }
 }
 
-void DeviceExecutor::add_walks(Prepared& run, Taken& taken) {
-  run.first_walk = walks_.size();
+void DeviceExecutor::add_walks(Prepared& run, const Problem& problem, const HostTensors& inputs, Taken& taken) {
+  taken.shapes.clear();
+  run.first_walk = image_.walks();
   std::size_t output = 0;
   for (const Placed& placed : run.placement.tensors) {
     const TensorShape& shape = placed.layout.shape;
     Walk walk = walk_of(placed, *run.order->memory);
+    const HostTensor* given = nullptr;
     if (shape.spec->role != Role::out) {
-      const auto input = inputs_.find((*run.order->inputs)[shape.index].bytes.data());
-      walk.given = input == inputs_.end() ? nullptr : device_ + at_.inputs + input->second;
+      given = inputs[shape.index].bytes.empty() ? nullptr : &inputs[shape.index];
+      if (given == nullptr) {
+        fill_by_rule(problem, shape, walk);
+      } else {
+        image_.add_input(*given);
+      }
     }
     if (shape.spec->role != Role::in) {
       walk.taken = taken.memory + output;
@@ -241,7 +258,7 @@ void DeviceExecutor::add_walks(Prepared& run, Taken& taken) {
       taken.shapes.push_back(shape);
     }
     if (placed.layout.extent > 0) {
-      walks_.push_back(walk);
+      image_.add_walk(walk, given);
     }
   }
 }
@@ -250,7 +267,8 @@ void DeviceExecutor::mark(Mark which) { TILEPROOF_CUDA(cudaEventRecord(marks_[wh
 
 // The driver takes one launch at a time. Threads that meet at its lock cost each other more than they gain, so only a
 // few submit at once; the others make inputs, judge, or wait here.
-void DeviceExecutor::submit_in_turn() {
+template <typename Submit>
+void DeviceExecutor::in_turn(Submit submit) {
   static std::counting_semaphore<> turns(kSubmitters);
   turns.acquire();
   try {
@@ -262,44 +280,40 @@ void DeviceExecutor::submit_in_turn() {
   turns.release();
 }
 
-void DeviceExecutor::submit() {
-  std::int64_t largest_region = 0;
-  for (const Region& region : regions_) {
-    largest_region = std::max(largest_region, region.bytes);
-  }
-  std::int64_t most_elements = 0;
-  for (const Walk& walk : walks_) {
-    most_elements = std::max(most_elements, static_cast<std::int64_t>(walk.elements));
-  }
-  const auto* regions = reinterpret_cast<const Region*>(device_ + at_.regions);
-  const auto* walks = reinterpret_cast<const Walk*>(device_ + at_.walks);
-  auto* verdicts = reinterpret_cast<TensorVerdict*>(device_ + at_.verdicts);
-  auto* damaged = reinterpret_cast<unsigned*>(device_ + at_.damaged);
-  const int region_count = static_cast<int>(regions_.size());
-  const int walk_count = static_cast<int>(walks_.size());
-
-  mark(kStart);
-  TILEPROOF_CUDA(cudaMemcpyAsync(device_, host_, at_.bytes, cudaMemcpyHostToDevice, stream_));
-  paint(canary_, regions, region_count, largest_region, stream_);
-  scatter(canary_, walks, walk_count, most_elements, stream_);
+// Returns what was filled, with all that kernels need.
+Batch DeviceExecutor::fill(Batch batch) {
+  batch.canary = canary_;
+  batch.recipes = recipes_;
+  image_.upload(stream_);
+  paint(batch, stream_);
+  scatter(batch, stream_);
   TILEPROOF_CUDA(cudaGetLastError());
+  return batch;
+}
+
+void DeviceExecutor::submit() {
+  mark(kStart);
+  const Batch batch = fill(image_.on_device());
   mark(kFilled);
   {
     const Stopwatch watch(stage_times().kernel);
-    for (Prepared& run : batch_) {
-      LaunchRequest request(*run.order->problem, *run.order->tiling, run.placement.tensors, stream_, ordinal_);
-      request.submit(*run.order->subject, *run.order->result);
+    for (std::size_t i = 0; i < batch_.size(); ++i) {
+      RunResult& result = *batch_[i].order->result;
+      if (graphs_.empty()) {
+        requests_[i]->submit(*batch_[i].order->subject->raw, result);
+      } else if (result.status == RunResult::Status::ok) {
+        graphs_[i].replay(stream_);
+      }
     }
   }
   mark(kLaunched);
-  take(canary_, walks, verdicts, walk_count, most_elements, stream_);
-  check_guards(canary_, regions, damaged, region_count, largest_region, stream_);
+  take(batch, stream_);
+  check_guards(batch, stream_);
   TILEPROOF_CUDA(cudaGetLastError());
   mark(kCompared);
-  std::byte* const downloads = downloads_.reserve(wanted_bytes_);
-  TILEPROOF_CUDA(cudaMemcpyAsync(host_, device_, at_.regions, cudaMemcpyDeviceToHost, stream_));
+  image_.download(stream_);
   if (wanted_bytes_ > 0) {
-    TILEPROOF_CUDA(cudaMemcpyAsync(downloads, wanted_, wanted_bytes_, cudaMemcpyDeviceToHost, stream_));
+    TILEPROOF_CUDA(cudaMemcpyAsync(download_.memory, wanted_, wanted_bytes_, cudaMemcpyDeviceToHost, stream_));
   }
   mark(kCopied);
 }
@@ -318,22 +332,20 @@ void DeviceExecutor::add_gpu_times() {
 }
 
 void DeviceExecutor::take_over() {
-  const std::byte* download = downloads_.reserve(wanted_bytes_);
   for (std::size_t i = 0; i < batch_.size(); ++i) {
     Prepared& run = batch_[i];
     const Taken& taken = taken_[first_ticket_ + i];
     if (run.order->result->status == RunResult::Status::ok) {
       take_over_run(run, i);
       if (run.wanted) {
-        unpack(taken, download + (taken.memory - wanted_), *run.order->result);
+        unpack(taken, download_, taken.memory - wanted_, *run.order->result);
       }
     }
   }
 }
 
 void DeviceExecutor::take_over_run(Prepared& run, std::size_t index) {
-  const auto* damaged = reinterpret_cast<const unsigned*>(host_ + at_.damaged);
-  const auto* verdict = reinterpret_cast<const TensorVerdict*>(host_ + at_.verdicts) + run.first_walk;
+  const TensorVerdict* verdict = image_.verdicts() + run.first_walk;
   RunResult& result = *run.order->result;
   result.digests.assign(run.order->inputs->size(), 0);
   for (const Placed& placed : run.placement.tensors) {
@@ -346,7 +358,7 @@ void DeviceExecutor::take_over_run(Prepared& run, std::size_t index) {
     }
     ++verdict;
   }
-  if (damaged[index] != 0) {
+  if (image_.damaged()[index] != 0) {
     find_damage(run);
   }
 }
@@ -374,24 +386,37 @@ void DeviceExecutor::find_damage(Prepared& run) {
   run.order->result->damage = guard_damage(run.placement.tensors, run.order->memory->guard);
 }
 
-void DeviceExecutor::unpack(const Taken& taken, const std::byte* from, RunResult& result) const {
+// Memory that lasts until begin() while there is little of it; else of the batch at hand.
+DeviceExecutor::Download DeviceExecutor::room_for(std::size_t bytes) {
+  const bool lasts = downloads_.used() + bytes <= kBorrowedBytes;
+  return {(lasts ? downloads_ : staging_).take(bytes), lasts};
+}
+
+void DeviceExecutor::unpack(const Taken& taken, const Download& download, std::ptrdiff_t at, RunResult& result) {
+  const std::byte* from = download.memory + at;
   result.outputs.resize(taken.tensors);
   for (const TensorShape& shape : taken.shapes) {
     HostTensor& out = result.outputs[shape.index];
     out.shape = shape;
-    out.bytes.assign(from, from + packed_bytes(shape));
-    from += round_up(packed_bytes(shape), kAlign);
+    const std::size_t bytes = packed_bytes(shape);
+    if (download.lasts) {
+      out.bytes = Bytes::borrow(from, bytes);
+    } else {
+      out.bytes.assign(from, bytes);
+    }
+    from += round_up(bytes, kAlign);
   }
 }
 
 void DeviceExecutor::fetch(RunResult& result) {
   const Taken& taken = taken_[result.ticket];
-  std::byte* const here = downloads_.reserve(taken.bytes);
+  staging_.reset();
+  const Download here = room_for(taken.bytes);
   if (taken.bytes > 0) {
-    TILEPROOF_CUDA(cudaMemcpyAsync(here, taken.memory, taken.bytes, cudaMemcpyDeviceToHost, stream_));
+    TILEPROOF_CUDA(cudaMemcpyAsync(here.memory, taken.memory, taken.bytes, cudaMemcpyDeviceToHost, stream_));
     TILEPROOF_CUDA(cudaStreamSynchronize(stream_));
   }
-  unpack(taken, here, result);
+  unpack(taken, here, 0, result);
 }
 
 }  // namespace tileproof::TILEPROOF_CUDA_RUNTIME

@@ -1,18 +1,20 @@
 // Executes batches of runs on one GPU. Filling, guards, and digests of the outputs are the device's own work; the host
-// uploads packed inputs once per problem and downloads digests, verdicts and the outputs that were asked for.
+// uploads what no recipe gives, once per problem, and downloads digests, verdicts and the outputs that were asked for.
 #ifndef TILEPROOF_EXECUTE_CUDA_DEVICE_EXECUTOR_H
 #define TILEPROOF_EXECUTE_CUDA_DEVICE_EXECUTOR_H
 
 #include <cuda_runtime.h>
 
-#include <unordered_map>
-#include <utility>
+#include <memory>
 #include <vector>
 
+#include "execute/cuda/batch_image.h"
 #include "execute/cuda/checked.h"
 #include "execute/cuda/kernels.h"
+#include "execute/cuda/launch_graph.h"
 #include "execute/cuda/sparse_memory.h"
 #include "execute/executor.h"
+#include "execute/launch_request.h"
 #include "memory/arena.h"
 
 namespace tileproof::TILEPROOF_CUDA_RUNTIME {
@@ -24,6 +26,7 @@ class DeviceExecutor : public Executor {
   DeviceExecutor(const DeviceExecutor&) = delete;
   DeviceExecutor& operator=(const DeviceExecutor&) = delete;
 
+  bool makes_data() const override { return true; }
   void begin() override;
   void execute(std::span<const RunOrder> orders) override;
   void fetch(RunResult& result) override;
@@ -46,24 +49,29 @@ class DeviceExecutor : public Executor {
     std::size_t output_bytes = 0;
     std::size_t first_walk = 0;
     bool wanted = false;  // its outputs come back at once
-    std::size_t regions = 1;
   };
-  // Offsets in staging: what comes back, then what only goes there.
-  struct Staging {
-    std::size_t damaged = 0, verdicts = 0, regions = 0, walks = 0, inputs = 0, bytes = 0;
+  // Page-locked memory that outputs were brought to.
+  struct Download {
+    std::byte* memory = nullptr;
+    bool lasts = false;  // until begin()
   };
 
   void add_regions(const Prepared& run, std::size_t index);
   std::size_t choose_batch(std::span<const RunOrder> orders);
   void place_outputs();
-  void stage();
-  void add_walks(Prepared& run, Taken& taken);
-  void submit_in_turn();
+  void stage(bool captured);
+  void add_walks(Prepared& run, const Problem& problem, const HostTensors& inputs, Taken& taken);
+  void capture();
+  template <typename Submit>
+  void in_turn(Submit submit);
+  Batch fill(Batch batch);
   void submit();
   void take_over();
   void take_over_run(Prepared& run, std::size_t index);
   void find_damage(Prepared& run);
-  void unpack(const Taken& taken, const std::byte* from, RunResult& result) const;
+  Download room_for(std::size_t bytes);
+  // Takes the outputs of a run, which lie `at` bytes behind the start.
+  static void unpack(const Taken& taken, const Download& download, std::ptrdiff_t at, RunResult& result);
   void mark(Mark which);
   void add_gpu_times();
 
@@ -71,26 +79,25 @@ class DeviceExecutor : public Executor {
   cudaStream_t stream_ = nullptr;
   cudaEvent_t marks_[kMarks] = {};
   std::byte* canary_ = nullptr;
-  DevicePool outputs_;   // kept until begin()
-  DevicePool memory_;    // of one batch
-  SparseMemory sparse_;  // too
-  PinnedBuffer staging_;
-  PinnedBuffer downloads_;
-  std::vector<Taken> taken_;  // by ticket
+  RecipeSource recipes_{};
+  Pool<DeviceMemory> outputs_;    // kept until begin()
+  Pool<DeviceMemory> memory_;     // of one batch
+  SparseMemory sparse_;           // too
+  Pool<PinnedMemory> staging_;    // too
+  Pool<PinnedMemory> downloads_;  // kept until begin()
+  std::vector<Taken> taken_;      // by ticket
 
   // The batch at hand.
   std::vector<Prepared> batch_;
   std::size_t first_ticket_ = 0;
-  std::vector<Region> regions_;
-  std::vector<Walk> walks_;
-  std::unordered_map<const std::byte*, std::size_t> inputs_;  // packed input to its place behind Staging::inputs
-  std::vector<std::pair<const HostTensor*, std::size_t>> input_order_;
-  std::size_t input_bytes_ = 0;
-  Staging at_;
-  std::byte* host_ = nullptr;    // staging here
-  std::byte* device_ = nullptr;  // and there
+  BatchImage image_;
+  std::vector<std::unique_ptr<LaunchRequest>> requests_;
+  // Of a batch of replays: the launches, and what they were captured from.
+  std::vector<LaunchGraph> graphs_;
+  std::vector<std::unique_ptr<LaunchRequest>> captured_;
   std::byte* wanted_ = nullptr;  // outputs that come back at once, in one piece
   std::size_t wanted_bytes_ = 0;
+  Download download_;  // where they come to
 };
 
 }  // namespace tileproof::TILEPROOF_CUDA_RUNTIME

@@ -1,7 +1,5 @@
 #include "execute/cuda/kernels.h"
 
-#include <algorithm>
-
 #include "memory/counter_random.h"
 
 namespace tileproof {
@@ -9,10 +7,7 @@ namespace TILEPROOF_CUDA_RUNTIME {
 
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kPerThread = 16;  // elements or words, before a block takes a second round
-constexpr int kMostBlocks = 512;
-constexpr int kMostRows = 65535;  // of grid.y
+constexpr std::uint32_t kThreads = 256;
 
 struct alignas(16) Word {
   std::uint32_t part[4];
@@ -23,29 +18,29 @@ __device__ inline Word canary_word(const std::byte* canary, int fill, std::int64
   return *reinterpret_cast<const Word*>(from);
 }
 
-__global__ void paint_kernel(const std::byte* canary, const Region* regions) {
-  const Region region = regions[blockIdx.y];
-  const std::int64_t words = region.bytes / 16;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < words;
-       i += std::int64_t{gridDim.x} * blockDim.x) {
-    reinterpret_cast<Word*>(region.memory)[i] = canary_word(canary, region.fill, region.at + 16 * i);
+__global__ void paint_kernel(Batch batch) {
+  const Tile tile = batch.region_tiles[blockIdx.x];
+  const Region region = batch.regions[tile.item];
+  const std::int64_t end = min(region.bytes / 16, std::int64_t{tile.first} + kTile);
+  for (std::int64_t i = std::int64_t{tile.first} + threadIdx.x; i < end; i += kThreads) {
+    reinterpret_cast<Word*>(region.memory)[i] = canary_word(batch.canary, region.fill, region.at + 16 * i);
   }
 }
 
-__global__ void check_guards_kernel(const std::byte* canary, const Region* regions, unsigned* damaged) {
-  const Region region = regions[blockIdx.y];
-  const std::int64_t words = region.bytes / 16;
+__global__ void check_guards_kernel(Batch batch) {
+  const Tile tile = batch.region_tiles[blockIdx.x];
+  const Region region = batch.regions[tile.item];
+  const std::int64_t end = min(region.bytes / 16, std::int64_t{tile.first} + kTile);
   unsigned wrong = 0;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < words;
-       i += std::int64_t{gridDim.x} * blockDim.x) {
+  for (std::int64_t i = std::int64_t{tile.first} + threadIdx.x; i < end; i += kThreads) {
     const Word is = reinterpret_cast<const Word*>(region.memory)[i];
-    const Word was = canary_word(canary, region.fill, region.at + 16 * i);
+    const Word was = canary_word(batch.canary, region.fill, region.at + 16 * i);
     wrong +=
         is.part[0] == was.part[0] && is.part[1] == was.part[1] && is.part[2] == was.part[2] && is.part[3] == was.part[3]
             ? 0
             : 1;
   }
-  if (wrong != 0) atomicAdd(damaged + region.run, wrong);
+  if (wrong != 0) atomicAdd(batch.damaged + region.run, wrong);
 }
 
 struct Place {
@@ -72,39 +67,71 @@ __device__ inline T canary_element(const std::byte* canary, int fill, std::int64
   return *reinterpret_cast<const T*>(canary + fill * kCanaryBytes + at % static_cast<std::int64_t>(kCanaryBytes));
 }
 
+__device__ inline std::uint32_t whole_bits(const RecipeTables<std::uint32_t>&, std::int32_t value) {
+  return __float_as_uint(static_cast<float>(value));
+}
+
+__device__ inline std::uint16_t whole_bits(const RecipeTables<std::uint16_t>& tables, std::int32_t value) {
+  return tables.wholes[value - kLeastWhole];
+}
+
 template <typename T>
-__device__ inline void scatter_elements(const std::byte* canary, const Walk& walk) {
-  for (std::uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < walk.elements; i += gridDim.x * blockDim.x) {
+__device__ inline T recipe_bits(const RecipeTables<T>& tables, const RecipeRule& rule, std::uint32_t packed) {
+  const std::uint32_t i = level(rule, packed);
+  if (rule.recipe == Recipe::exact) return whole_bits(tables, exact_value(rule, i));
+  if (rule.recipe == Recipe::index) return whole_bits(tables, index_value(rule, i));
+  const std::uint32_t pick = rule.recipe == Recipe::special ? special_pick(rule, i) : kSpecials;
+  return pick < kSpecials ? tables.specials[pick] : tables.pool[normal_place(rule, i)];
+}
+
+// What an element holds before the launch.
+template <typename T>
+__device__ inline T given_bits(const RecipeTables<T>& tables, const Walk& walk, std::uint32_t packed) {
+  return walk.given != nullptr ? reinterpret_cast<const T*>(walk.given)[packed]
+                               : recipe_bits(tables, walk.rule, packed);
+}
+
+template <typename T>
+__device__ inline void scatter_elements(const std::byte* canary, const RecipeTables<T>& tables, const Walk& walk,
+                                        std::uint32_t first) {
+  const std::uint32_t end = min(walk.elements, first + kTile);
+  const bool is_given = walk.given != nullptr || walk.rule_type != RuleType::none;
+  for (std::uint32_t i = first + threadIdx.x; i < end; i += kThreads) {
     const Place place = place_of(walk, i);
     reinterpret_cast<T*>(walk.base)[place.offset] =
-        walk.given != nullptr
-            ? reinterpret_cast<const T*>(walk.given)[place.packed]
+        is_given
+            ? given_bits(tables, walk, place.packed)
             : canary_element<T>(canary, walk.prefill, walk.at + place.offset * static_cast<std::int64_t>(sizeof(T)));
   }
 }
 
-__global__ void scatter_kernel(const std::byte* canary, const Walk* walks) {
-  const Walk walk = walks[blockIdx.y];
-  if (walk.given == nullptr && walk.prefill == walk.fill) return;  // painted with the guards
+__global__ void scatter_kernel(Batch batch) {
+  const Tile tile = batch.walk_tiles[blockIdx.x];
+  const Walk walk = batch.walks[tile.item];
+  // What holds canary as its guards do was painted with them.
+  if (walk.given == nullptr && walk.rule_type == RuleType::none && walk.prefill == walk.fill) return;
   if (walk.element_bytes == 4) {
-    scatter_elements<std::uint32_t>(canary, walk);
+    scatter_elements(batch.canary, batch.recipes.f32, walk, tile.first);
   } else {
-    scatter_elements<std::uint16_t>(canary, walk);
+    const bool half = walk.rule_type == RuleType::f16;
+    scatter_elements(batch.canary, half ? batch.recipes.f16 : batch.recipes.bf16, walk, tile.first);
   }
 }
 
 template <typename T>
-__device__ inline void take_elements(const std::byte* canary, const Walk& walk, TensorVerdict& verdict) {
+__device__ inline void take_elements(const std::byte* canary, const RecipeTables<T>& tables, const Walk& walk,
+                                     std::uint32_t first, TensorVerdict& verdict) {
+  const std::uint32_t end = min(walk.elements, first + kTile);
   unsigned long long digest = 0;
   unsigned long long changed = kUnchanged;
-  for (std::uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < walk.elements; i += gridDim.x * blockDim.x) {
+  for (std::uint32_t i = first + threadIdx.x; i < end; i += kThreads) {
     const Place place = place_of(walk, i);
     T* const here = reinterpret_cast<T*>(walk.base) + place.offset;
     const T value = *here;
     if (walk.taken != nullptr) {
       reinterpret_cast<T*>(walk.taken)[place.packed] = value;
       digest += mix64((std::uint64_t{place.packed} << 32 | value) + 0x9e3779b97f4a7c15ULL);
-    } else if (value != reinterpret_cast<const T*>(walk.given)[place.packed] && place.packed < changed) {
+    } else if (value != given_bits(tables, walk, place.packed) && place.packed < changed) {
       changed = place.packed;
     }
     *here = canary_element<T>(canary, walk.fill, walk.at + place.offset * static_cast<std::int64_t>(sizeof(T)));
@@ -115,50 +142,34 @@ __device__ inline void take_elements(const std::byte* canary, const Walk& walk, 
   if (threadIdx.x % 32 == 0) atomicAdd(&verdict.digest, digest);
 }
 
-__global__ void take_kernel(const std::byte* canary, const Walk* walks, TensorVerdict* verdicts) {
-  const Walk walk = walks[blockIdx.y];
+__global__ void take_kernel(Batch batch) {
+  const Tile tile = batch.walk_tiles[blockIdx.x];
+  const Walk walk = batch.walks[tile.item];
+  TensorVerdict& verdict = batch.verdicts[tile.item];
   if (walk.element_bytes == 4) {
-    take_elements<std::uint32_t>(canary, walk, verdicts[blockIdx.y]);
+    take_elements(batch.canary, batch.recipes.f32, walk, tile.first, verdict);
   } else {
-    take_elements<std::uint16_t>(canary, walk, verdicts[blockIdx.y]);
+    const bool half = walk.rule_type == RuleType::f16;
+    take_elements(batch.canary, half ? batch.recipes.f16 : batch.recipes.bf16, walk, tile.first, verdict);
   }
-}
-
-// The grid's x covers the largest of them; its y, the first `count` of what is left.
-dim3 grid_for(std::int64_t largest, int count) {
-  const std::int64_t blocks = (largest + kThreads * kPerThread - 1) / (kThreads * kPerThread);
-  return dim3(static_cast<unsigned>(std::clamp<std::int64_t>(blocks, 1, kMostBlocks)),
-              static_cast<unsigned>(std::min(count, kMostRows)));
 }
 
 }  // namespace
 
-void paint(const std::byte* canary, const Region* regions, int count, std::int64_t largest_bytes, cudaStream_t stream) {
-  for (int first = 0; first < count; first += kMostRows) {
-    paint_kernel<<<grid_for(largest_bytes / 16, count - first), kThreads, 0, stream>>>(canary, regions + first);
-  }
+void paint(const Batch& batch, cudaStream_t stream) {
+  if (batch.region_tile_count > 0) paint_kernel<<<batch.region_tile_count, kThreads, 0, stream>>>(batch);
 }
 
-void scatter(const std::byte* canary, const Walk* walks, int count, std::int64_t most_elements, cudaStream_t stream) {
-  for (int first = 0; first < count; first += kMostRows) {
-    scatter_kernel<<<grid_for(most_elements, count - first), kThreads, 0, stream>>>(canary, walks + first);
-  }
+void scatter(const Batch& batch, cudaStream_t stream) {
+  if (batch.walk_tile_count > 0) scatter_kernel<<<batch.walk_tile_count, kThreads, 0, stream>>>(batch);
 }
 
-void take(const std::byte* canary, const Walk* walks, TensorVerdict* verdicts, int count, std::int64_t most_elements,
-          cudaStream_t stream) {
-  for (int first = 0; first < count; first += kMostRows) {
-    take_kernel<<<grid_for(most_elements, count - first), kThreads, 0, stream>>>(canary, walks + first,
-                                                                                 verdicts + first);
-  }
+void take(const Batch& batch, cudaStream_t stream) {
+  if (batch.walk_tile_count > 0) take_kernel<<<batch.walk_tile_count, kThreads, 0, stream>>>(batch);
 }
 
-void check_guards(const std::byte* canary, const Region* regions, unsigned* damaged, int count,
-                  std::int64_t largest_bytes, cudaStream_t stream) {
-  for (int first = 0; first < count; first += kMostRows) {
-    check_guards_kernel<<<grid_for(largest_bytes / 16, count - first), kThreads, 0, stream>>>(canary, regions + first,
-                                                                                              damaged);
-  }
+void check_guards(const Batch& batch, cudaStream_t stream) {
+  if (batch.region_tile_count > 0) check_guards_kernel<<<batch.region_tile_count, kThreads, 0, stream>>>(batch);
 }
 
 }  // namespace TILEPROOF_CUDA_RUNTIME

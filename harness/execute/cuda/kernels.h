@@ -1,4 +1,5 @@
-// What the harness itself does on a device: paint guards, scatter inputs, gather and digest outputs, check guards.
+// What the harness itself does on a device: paint guards, make and scatter inputs, gather and digest outputs, check
+// guards.
 // Each works on all runs of a batch at once.
 #ifndef TILEPROOF_EXECUTE_CUDA_KERNELS_H
 #define TILEPROOF_EXECUTE_CUDA_KERNELS_H
@@ -7,6 +8,8 @@
 
 #include <cstddef>
 #include <cstdint>
+
+#include "memory/recipe_rules.h"
 
 #ifndef TILEPROOF_CUDA_RUNTIME
 #define TILEPROOF_CUDA_RUNTIME cuda  // tests build this code over another runtime under another name
@@ -29,13 +32,26 @@ struct Region {
 
 constexpr int kMaxLoops = 4;
 
+// Whether a tensor is filled by a rule, and of which type it is then.
+enum class RuleType : std::int32_t { none, f32, f16, bf16 };
+
+// In device memory.
+struct RecipeSource {
+  RecipeTables<std::uint32_t> f32;
+  RecipeTables<std::uint16_t> f16;
+  RecipeTables<std::uint16_t> bf16;
+};
+
 // A tensor in place, walked like for_each_piece: rows of `piece` contiguous elements, found by the loops outermost
 // first.
 struct Walk {
   std::byte* base;
-  const std::byte* given;  // packed: what it holds before the launch; null where it holds canary
-  std::byte* taken;        // packed: where what it holds after the launch goes; null for a tensor that must not change
-  std::int64_t at;         // canary position of the base
+  // What it holds before the launch: packed here, or what the rule says; canary where there is neither.
+  const std::byte* given;
+  RecipeRule rule;
+  RuleType rule_type;
+  std::byte* taken;  // packed: where what it holds after the launch goes; null for a tensor that must not change
+  std::int64_t at;   // canary position of the base
   std::int64_t stride[kMaxLoops];  // in elements
   std::uint32_t packed[kMaxLoops];
   std::uint32_t count[kMaxLoops];
@@ -55,15 +71,36 @@ struct TensorVerdict {
 };
 constexpr unsigned long long kUnchanged = ~0ULL;
 
-// canary: [kFills][kCanaryBytes]. All of these are submitted to `stream` and leave their errors for cudaGetLastError().
-void paint(const std::byte* canary, const Region* regions, int count, std::int64_t largest_bytes, cudaStream_t stream);
-void scatter(const std::byte* canary, const Walk* walks, int count, std::int64_t most_elements, cudaStream_t stream);
+// What one block of threads does: kTile elements of a walk, or words of 16 bytes of a region, from `first` on. The
+// items of a batch differ in size a thousandfold: a grid that fits the largest would be mostly blocks without work, and
+// those keep the kernels of other streams waiting.
+struct Tile {
+  std::uint32_t item;
+  std::uint32_t first;
+};
+constexpr std::uint32_t kTile = 4096;
+
+// On the device: what the kernels below work on.
+struct Batch {
+  const std::byte* canary;  // [kFills][kCanaryBytes]
+  RecipeSource recipes;
+  const Region* regions;
+  const Walk* walks;
+  const Tile* region_tiles;
+  const Tile* walk_tiles;
+  std::uint32_t region_tile_count;
+  std::uint32_t walk_tile_count;
+  TensorVerdict* verdicts;  // of each walk
+  unsigned* damaged;        // of each run
+};
+
+// All of these are submitted to `stream` and leave their errors for cudaGetLastError().
+void paint(const Batch& batch, cudaStream_t stream);
+void scatter(const Batch& batch, cudaStream_t stream);
 // Takes, digests and compares; then puts the canary back, so that after it all of a region is canary but for damage.
-void take(const std::byte* canary, const Walk* walks, TensorVerdict* verdicts, int count, std::int64_t most_elements,
-          cudaStream_t stream);
+void take(const Batch& batch, cudaStream_t stream);
 // Adds to damaged[run] how many 16-byte words of the region are not canary.
-void check_guards(const std::byte* canary, const Region* regions, unsigned* damaged, int count,
-                  std::int64_t largest_bytes, cudaStream_t stream);
+void check_guards(const Batch& batch, cudaStream_t stream);
 
 }  // namespace tileproof::TILEPROOF_CUDA_RUNTIME
 

@@ -20,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tileproof/bytes.h"
 #include "tileproof/model.h"
 #include "tileproof/plugin.h"
 
@@ -64,10 +65,10 @@ struct TensorShape {
   int axis(AxisKind kind) const;  // -1 when it has none
 };
 
-// A packed (row-major, no gaps) tensor in host memory; owned by whoever made it.
+// A packed (row-major, no gaps) tensor in host memory.
 struct HostTensor {
   TensorShape shape;
-  std::vector<std::byte> bytes;
+  Bytes bytes;
   template <typename T>
   std::span<T> as() {
     return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
