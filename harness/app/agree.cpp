@@ -15,7 +15,8 @@ constexpr char kFooter[] =
     "\nExample:\n"
     "  tileproof agree --cases 200 --seed 1            every clean subject and every fault\n"
     "\nFaults that race are told by timing on a GPU: several threads write one place, and who is last differs. Such a\n"
-    "fault fails other properties, or in other cases, than on the cpu, where the order is part of the case. Its cases are\n"
+    "fault fails other properties, or in other cases, than on the cpu, where the order is part of the case. Its cases "
+    "are\n"
     "launched again and again: in how many launches something was other than after the clean kernel is told.\n"
     "\nExit: 0 clean subjects gave the same bits and verdicts, and no fault was found on one device only; 1 otherwise.";
 
@@ -36,9 +37,9 @@ std::string verdict_of(const Agreement& a) {
                                              : fmt::format("{} verdicts, {} of {} outputs differ",
                                                            a.same_counts ? "same" : "OTHER", a.different, a.outputs);
   }
-  return a.same_counts                   ? "same verdicts in as many cases"
-         : found_on_cpu && found_on_cuda ? fmt::format("found on both, in other cases; shows in {} of {} launches on cuda",
-                                                       a.shown, a.launches)
+  return a.same_counts ? "same verdicts in as many cases"
+         : found_on_cpu && found_on_cuda
+             ? fmt::format("found on both, in other cases; shows in {} of {} launches on cuda", a.shown, a.launches)
          : found_on_cpu || found_on_cuda ? fmt::format("FOUND ON {} ONLY", found_on_cpu ? "CPU" : "CUDA")
                                          : "found on neither";
 }

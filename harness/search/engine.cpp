@@ -213,9 +213,9 @@ void Engine::execute(std::vector<Planned>& planned) {
             (request.gathers.empty() || gather_inputs(request, p.plan.problems(), *p.inputs, p.runs, result))) {
           const HostTensors& inputs = result.inputs.empty() ? (*p.inputs)[request.problem] : result.inputs;
           // The first run is the one that properties hold the others against, and the reference against it.
-          RunOrder order{request.subject,      &p.plan.problems()[request.problem],
-                         &request.tiling,      &request.memory,
-                         &inputs,              wanted[id] || id == 0,
+          RunOrder order{request.subject, &p.plan.problems()[request.problem],
+                         &request.tiling, &request.memory,
+                         &inputs,         wanted[id] || id == 0,
                          &result};
           if (request.captured_with) {
             order.captured_problem = &p.plan.problems()[*request.captured_with];

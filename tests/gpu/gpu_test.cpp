@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(Errors, Survival,
                                            Hostile{"assert", hostile_assert, "cudaErrorAssert", 60},
                                            Hostile{"hang", hostile_hang, "timeout", 12, 3},
                                            Hostile{"exhaust", hostile_exhaust, "cudaErrorMemoryAllocation", 60},
-                                           Hostile{"grid", hostile_grid, "cudaErrorInvalid", 60},
+                                           Hostile{"grid", hostile_grid, "the grid exceeds", 60},
                                            Hostile{"killed", hostile_killed, "SIGKILL", 60}),
                          [](const auto& info) { return std::string(info.param.name); });
 
@@ -108,11 +108,11 @@ TEST_P(Graphs, FindWhatOrdinaryLaunchesDoNotShow) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Faults, Graphs,
-    ::testing::Values(GraphFault{"lost", lost_in_graphs, "call_order", "captured with"},
-                      GraphFault{"unfit", unfit_for_graphs, "launch_valid", "cannot be captured in a CUDA graph"}),
-    [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Faults, Graphs,
+                         ::testing::Values(GraphFault{"lost", lost_in_graphs, "call_order", "captured with"},
+                                           GraphFault{"unfit", unfit_for_graphs, "launch_valid",
+                                                      "cannot be captured in a CUDA graph"}),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 bool same_bits(const HostTensor& a, const HostTensor& b) {
   if (a.bytes == b.bytes) {

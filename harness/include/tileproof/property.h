@@ -62,8 +62,8 @@ struct RunRequest {
   Tiling tiling;
   Memory memory;
   std::vector<Gather> gathers;
-  // Of cuda subjects: the launch is captured in a graph with what this problem gives, and replayed on what its own gives.
-  // Both have the same shapes and scalars, so that they differ in nothing but what tensors hold.
+  // Of cuda subjects: the launch is captured in a graph with what this problem gives, and replayed on what its own
+  // gives. Both have the same shapes and scalars, so that they differ in nothing but what tensors hold.
   std::optional<ProblemId> captured_with = std::nullopt;
   bool operator==(const RunRequest&) const = default;
 };
