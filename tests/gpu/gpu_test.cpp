@@ -213,5 +213,29 @@ TEST_F(Gpu, AWrappedOffsetIsCaught) {
       << report.findings.front().signature;
 }
 
+// Runs a case whose offsets pass 2^31 elements, and exits with 0 when that took less than 1 GiB of the GPU.
+[[noreturn]] void measure_sparse_memory() {
+  const std::int64_t before = device_bytes_in_use();
+  const auto cuda = make_executor("cuda");
+  const Case c = parse_case(
+      "mla_rope_q_fwd dtype=bf16 layout=sbhd seq=3 batch=1 head_num=2 nope_dim=8 emb_dim=8 inverse=0 "
+      "remove_interleaving=0 sparse=token:31 data=normal:1 | block_h=2");
+  HostTensors inputs;
+  make_inputs(c.problem, inputs);
+  const Memory memory;
+  RunResult result;
+  const RunOrder order{
+      clean_subject("mla_rope_q_fwd", "cuda"), &c.problem, &c.tilings[0], &memory, &inputs, true, &result};
+  cuda->begin();
+  cuda->execute({&order, 1});
+  const std::int64_t used = device_bytes_in_use() - before;
+  fmt::print(stderr, "{} MiB\n", used >> 20);
+  _exit(result.status == RunResult::Status::ok && before > 0 && used > 0 && used < (std::int64_t{1} << 30) ? 0 : 1);
+}
+
+TEST_F(Gpu, ASparseRunTakesLessThanAGibibyteOfTheDevice) {
+  EXPECT_EXIT(measure_sparse_memory(), ::testing::ExitedWithCode(0), "MiB");
+}
+
 }  // namespace
 }  // namespace tileproof
