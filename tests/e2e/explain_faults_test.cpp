@@ -79,7 +79,7 @@ TEST_P(ExplainFault, ByTheConditionOfItsHeader) {
     const std::string property = fault.at("expected")[0];
     const std::string failing = first_failing_case(subject, property);
     const Outcome outcome =
-        tileproof({"explain", failing, "--subject", subject, "--property", property, "--json", "-"});
+        tileproof({"explain", failing, "--subject", subject, "--property", property, "--cases", "1000", "--json", "-"});
     ASSERT_EQ(outcome.status, 1) << outcome.err;
     const json document = json::parse(outcome.out);
     const json& found = document.at("found");
