@@ -92,8 +92,8 @@ class CallOrder : public Property {
       expectation.runs.push_back(plan.run({&context.subject, other, tiling, Memory{.repeat = 2}, {}}));
     }
     if (std::string_view(context.subject.raw->device) == "cuda") {
-      RunRequest replayed{&context.subject, plan.problem(context.the_case.problem), context.the_case.tilings.front(), {},
-                          {}};
+      RunRequest replayed{
+          &context.subject, plan.problem(context.the_case.problem), context.the_case.tilings.front(), {}, {}};
       replayed.captured_with = plan.problem(other_contents(context));
       expectation.runs.push_back(first);
       expectation.runs.push_back(plan.run(std::move(replayed)));

@@ -172,7 +172,7 @@ void work_lanes(Share* shares, int first, int count, const Mix& mix, int ordinal
 
 struct Arguments {
   std::optional<std::string> json, jobs;
-  std::string device = "cpu", time = "5s", batch = "64";
+  std::string device = "cpu", time = "5s", batch = "128";
 };
 
 // Forks the workers, waits for them and returns whether all of them ended well. On a GPU one process has all lanes.
@@ -335,7 +335,7 @@ void add_bench(CLI::App& app, Command& chosen) {
   command.add_option("--device", a->device, "cpu or cuda; default cpu")->check(CLI::IsMember({"cpu", "cuda"}));
   command.add_option("--jobs", a->jobs, "worker processes, default 2; cuda: threads, default one a core")
       ->type_name("N");
-  command.add_option("--batch", a->batch, "cuda: checks per synchronisation of a thread; default 64")->type_name("N");
+  command.add_option("--batch", a->batch, "cuda: checks per synchronisation of a thread; default 128")->type_name("N");
   command.add_option("--time,--seconds", a->time, "how long; default 5s")->type_name("TIME");
   command.callback([a, &chosen] { chosen = [a] { return bench(*a); }; });
 }

@@ -5,7 +5,7 @@
 #   <name>_cpu             object library for the CPU executor
 #   <name>_cpu_sanitizing  with SANITIZE: static library whose every access is watched (harness/docs/sanitizer.md);
 #                          locals without a value hold a pattern
-#   <name>_cpu_zeroed      with SANITIZE: object library in which locals without a value hold zero
+#   <name>_cpu_zeroed      with SANITIZE: static library in which locals without a value hold zero
 #   <name>_cuda            with CUDA where nvcc was found: static library (TILEPROOF_HAVE_CUDA says whether there was one)
 # TILEPROOF_EXPORT_SUBJECT(operation, ...) in a source defines tileproof_subject_<operation>__<name>() in the first of
 # them, and the same with _sanitizing, _zeroed and _cuda behind it in the others. PATCH is applied to a copy of the whole
@@ -117,6 +117,13 @@ function(tileproof_add_host_build target kind device flavour build)
     "TILEPROOF_EXPECTED=\"${arg_EXPECTED}\"")
 endfunction()
 
+# Lets the static library share a program with other builds of the same sources.
+function(tileproof_separate_build target)
+  add_custom_command(TARGET ${target} POST_BUILD
+    COMMAND ${CMAKE_COMMAND} -DARCHIVE=$<TARGET_FILE:${target}> -DSUFFIX=${target} -DNM=${CMAKE_NM}
+            -DOBJCOPY=${CMAKE_OBJCOPY} ${ARGN} -P ${tileproof_cmake_dir}/separate_build.cmake VERBATIM)
+endfunction()
+
 function(tileproof_add_kernels)
   cmake_parse_arguments(arg "CUDA;SANITIZE" "NAME;SOURCE_DIR;PATCH;VARIANT;EXPECTED" "KERNELS;INCLUDE_DIRECTORIES" ${ARGN})
   list(TRANSFORM arg_INCLUDE_DIRECTORIES PREPEND -I OUTPUT_VARIABLE include_flags)
@@ -148,13 +155,11 @@ function(tileproof_add_kernels)
     tileproof_add_host_build(${arg_NAME}_cpu_sanitizing STATIC cpu-sanitizing sanitizing ${arg_NAME}_sanitizing)
     target_compile_options(${arg_NAME}_cpu_sanitizing PRIVATE ${tileproof_sanitizing_flags})
     target_compile_definitions(${arg_NAME}_cpu_sanitizing PRIVATE TILEPROOF_SANITIZING)
-    # What the compiler moves through the library is seen too.
-    add_custom_command(TARGET ${arg_NAME}_cpu_sanitizing POST_BUILD COMMAND ${CMAKE_OBJCOPY}
-      --redefine-sym memcpy=tileproof_watched_memcpy --redefine-sym memmove=tileproof_watched_memmove
-      --redefine-sym memset=tileproof_watched_memset $<TARGET_FILE:${arg_NAME}_cpu_sanitizing> VERBATIM)
+    tileproof_separate_build(${arg_NAME}_cpu_sanitizing -DWATCH=ON)
     target_link_libraries(${arg_NAME}_cpu_sanitizing INTERFACE tileproof_harness)
-    tileproof_add_host_build(${arg_NAME}_cpu_zeroed OBJECT cpu-zeroed zeroed ${arg_NAME}_zeroed)
+    tileproof_add_host_build(${arg_NAME}_cpu_zeroed STATIC cpu-zeroed zeroed ${arg_NAME}_zeroed)
     target_compile_options(${arg_NAME}_cpu_zeroed PRIVATE ${tileproof_zeroed_flags})
+    tileproof_separate_build(${arg_NAME}_cpu_zeroed)
   endif()
 
   if(arg_CUDA AND TILEPROOF_HAVE_CUDA)

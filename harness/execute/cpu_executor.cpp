@@ -14,9 +14,8 @@
 #include <cstdio>
 #include <utility>
 
-#include "execute/fiber.h"
 #include "execute/launch_limits.h"
-#include "execute/launch_order.h"
+#include "execute/launch_state.h"
 #include "execute/launch_watcher.h"
 #include "tileproof/cuda_on_cpu.h"
 
@@ -31,51 +30,9 @@ std::uint32_t running_thread = 0;
 
 namespace {
 
-constexpr unsigned kWarp = 32;
-constexpr std::uint8_t kVote = 0xff;
-constexpr std::uint8_t kSync = 0xfe;  // nothing is asked for
-
-struct Warp {
-  std::uint32_t alive = 0;    // lanes that have not returned, the ones not started included
-  std::uint32_t waiting = 0;  // lanes at a warp operation
-};
-
 void carry(boost::context::detail::transfer_t transfer);
 
-struct State {
-  Order thread_order, block_order;  // of the launches to come
-  cudaError_t code = cudaSuccess;
-  LaunchWatcher* watcher = nullptr;
-  // What a lane receives from one that takes no part in the operation: a NaN of every type.
-  std::uint64_t from_nobody = ~std::uint64_t{0};
-  std::array<char, 320> error{};
-
-  // The launch.
-  Body body = nullptr;
-  void* closure = nullptr;
-  bool failed = false;
-  Fibers fibers{carry};
-  ThreadOrder turns;
-  BlockOrder blocks;
-
-  // The block. What comes after `waited` holds only once a thread of the block has waited.
-  std::uint32_t count = 0;  // threads
-  std::uint32_t next = 0;   // position in `turns` of the next thread to start
-  std::uint32_t runnable_count = 0;
-  bool waited = false;
-  std::uint32_t unfinished = 0;
-  std::uint32_t at_barrier = 0;
-  std::array<Warp, kMaxThreads / kWarp> warps;
-  std::array<Fiber*, kMaxThreads> fiber{};              // of each suspended thread
-  std::array<std::uint32_t, kMaxThreads> runnable{};    // suspended threads that may go on; the next is at the back
-  std::array<std::uint32_t, kMaxThreads> mask{};        // of the warp operation a thread is at
-  std::array<std::uint64_t, kMaxThreads> brought{};     // to it
-  std::array<std::uint64_t, kMaxThreads> received{};    // from it
-  std::array<std::uint8_t, kMaxThreads> source_lane{};  // whose value it asks for; kVote: all votes
-  std::array<const void*, kMaxThreads> site{};          // where in the kernel it waits
-};
-
-State s;
+State s(carry);
 alignas(1024) std::array<std::byte, kMaxShared> shared_memory;
 
 template <typename... Values>
@@ -116,13 +73,13 @@ void release_barrier_if_all_there() {
     return;
   }
   s.at_barrier = 0;
-  if (s.watcher != nullptr) {
-    s.watcher->barrier_passes(s.count - s.unfinished);
-  }
   for (std::uint32_t i = s.count; i-- > 0;) {
     if (is_alive(s.turns[i].thread)) {
       s.runnable[s.runnable_count++] = s.turns[i].thread;
     }
+  }
+  if (s.watcher != nullptr) {
+    s.watcher->barrier_passes(s.count - s.unfinished, s.runnable[s.runnable_count - 1]);
   }
 }
 

@@ -17,8 +17,9 @@ class LaunchWatcher {
   virtual void launch_begins(dim3 grid, dim3 block, std::size_t shared_bytes, const void* closure) = 0;
   virtual void launch_ends() = 0;
   virtual void block_begins() = 0;  // blockIdx is set
-  // Every thread of the block that has not returned is at __syncthreads and goes on. `absent`: threads that returned.
-  virtual void barrier_passes(std::uint32_t absent) = 0;
+  // Every thread of the block that has not returned is at __syncthreads and goes on. `absent`: how many have.
+  // `waiting`: one that has not.
+  virtual void barrier_passes(std::uint32_t absent, std::uint32_t waiting) = 0;
   // The lanes `members` of a warp go on. `mask` is what they named, less lanes that the block does not have.
   // `orders_memory`: __syncwarp, not a shuffle or a vote.
   virtual void warp_passes(std::uint32_t warp, std::uint32_t members, std::uint32_t mask, bool orders_memory) = 0;

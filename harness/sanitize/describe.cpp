@@ -79,6 +79,14 @@ std::string access_text(const Access& access, const std::vector<Place>& places) 
                      line_text(places), thread_text(access));
 }
 
+// Either of two lines may be the later one, as the order of threads has it.
+std::string pair_text(const std::vector<Place>& a, const std::vector<Place>& b) {
+  const std::string first = kernel_line(a);
+  const std::string second = kernel_line(b);
+  const bool swapped = std::pair(second.size(), second) < std::pair(first.size(), first);
+  return swapped ? second + "+" + first : first + "+" + second;
+}
+
 std::string what(const Sighting& sighting, const std::string& memory, const std::string& line) {
   const Access& a = sighting.access;
   const std::string verb = a.atomic ? "changes" : a.store ? "stores" : "loads";
@@ -125,13 +133,7 @@ std::vector<HazardReport> describe(const std::vector<Sighting>& sightings, const
     report.property = kind.property;
     report.kind = kind.name;
     report.tensor = placed != nullptr ? placed->layout.shape.spec->name : sighting.access.address != 0 ? "shared" : "";
-    // Either of two lines may be the later one, as the order of threads has it.
-    std::vector<std::string> lines{kernel_line(places)};
-    if (sighting.other) {
-      lines.push_back(kernel_line(others));
-    }
-    std::sort(lines.begin(), lines.end());
-    report.where = fmt::format("{}", fmt::join(lines, "+"));
+    report.where = sighting.other ? pair_text(places, others) : kernel_line(places);
     report.message = what(sighting, memory_text(tensors, sighting.access), kernel_line(places));
     const bool accesses = sighting.access.address != 0;
     report.evidence.push_back(accesses ? access_text(sighting.access, places)

@@ -109,7 +109,7 @@ uint3 index_of(std::uint32_t thread) {
   return {thread % blockDim.x, thread / blockDim.x % blockDim.y, thread / blockDim.x / blockDim.y};
 }
 
-Access waiting(std::uint32_t thread) {
+Access at_wait(std::uint32_t thread) {
   Access access;
   access.thread = thread;
   access.thread_index = index_of(thread);
@@ -120,11 +120,11 @@ Access waiting(std::uint32_t thread) {
 
 }  // namespace
 
-void Sanitizer::barrier_passes(std::uint32_t absent) {
+void Sanitizer::barrier_passes(std::uint32_t absent, std::uint32_t waiting) {
   advance();
   clock_.pass_barrier();
   Sighting sighting;
-  sighting.access = waiting(cpu::running_thread);
+  sighting.access = at_wait(waiting);
   if (absent > 0) {
     sighting.fault = Fault::barrier_missed;
     sighting.count = absent;
@@ -134,8 +134,8 @@ void Sanitizer::barrier_passes(std::uint32_t absent) {
   const std::uint32_t other = first_elsewhere(0, threads_of_block(), ~0U);
   if (other != threads_of_block()) {
     sighting.fault = Fault::barrier_diverged;
-    sighting.access = waiting(0);
-    sighting.other = waiting(other);
+    sighting.access = at_wait(0);
+    sighting.other = at_wait(other);
     see(std::move(sighting));
   }
 }
@@ -148,14 +148,14 @@ void Sanitizer::warp_passes(std::uint32_t warp, std::uint32_t members, std::uint
   const std::uint32_t first = warp * kWarp + static_cast<std::uint32_t>(std::countr_zero(members));
   const std::uint32_t end = std::min((warp + 1) * kWarp, threads_of_block());
   Sighting sighting;
-  sighting.access = waiting(first);
+  sighting.access = at_wait(first);
   if ((mask & ~members) != 0) {
     sighting.fault = Fault::warp_missed;
     sighting.count = mask & ~members;
     see(std::move(sighting));
   } else if (const std::uint32_t other = first_elsewhere(first, end, members); other != end) {
     sighting.fault = Fault::warp_diverged;
-    sighting.other = waiting(other);
+    sighting.other = at_wait(other);
     see(std::move(sighting));
   }
 }
@@ -163,9 +163,9 @@ void Sanitizer::warp_passes(std::uint32_t warp, std::uint32_t members, std::uint
 void Sanitizer::launch_is_stuck(std::span<const std::uint32_t> threads) {
   Sighting sighting;
   sighting.fault = Fault::stuck;
-  sighting.access = waiting(threads.front());
+  sighting.access = at_wait(threads.front());
   if (threads.size() > 1) {
-    sighting.other = waiting(threads.back());
+    sighting.other = at_wait(threads.back());
   }
   sighting.text = cpu::last_error();
   see(std::move(sighting));

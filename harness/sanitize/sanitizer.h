@@ -84,7 +84,7 @@ class Sanitizer final : public cpu::LaunchWatcher {
   void launch_begins(dim3 grid, dim3 block, std::size_t shared_bytes, const void* closure) override;
   void launch_ends() override { live_ = false; }
   void block_begins() override;
-  void barrier_passes(std::uint32_t absent) override;
+  void barrier_passes(std::uint32_t absent, std::uint32_t waiting) override;
   void warp_passes(std::uint32_t warp, std::uint32_t members, std::uint32_t mask, bool orders_memory) override;
   void launch_is_stuck(std::span<const std::uint32_t> threads) override;
 

@@ -123,7 +123,7 @@ struct Showing {
 
 // The case under each of its tilings, kAgain times after one launch of the clean kernel, which says what is right.
 void launch_again(Executor& cuda, const Subject& subject, const Case& c, Showing& showing) {
-  constexpr std::size_t kAgain = 100;
+  constexpr std::size_t kAgain = 1000;
   const Subject& clean = *clean_subject(subject.operation->name(), "cuda");
   HostTensors inputs;
   make_inputs(c.problem, inputs);

@@ -22,8 +22,8 @@ struct Agreement {
   std::uint64_t outputs = 0;
   std::uint64_t different = 0;
   // Of a fault with other counts, the cases of its findings launched again and again on cuda as they are: how many
-  // launches there were, and in how many something was other than after the clean kernel. The order of blocks and threads
-  // is the GPU's there, so what hangs on it shows in some launches of a case and not in others.
+  // launches there were, and in how many something was other than after the clean kernel. The order of blocks and
+  // threads is the GPU's there, so what hangs on it shows in some launches of a case and not in others.
   std::uint64_t launches = 0;
   std::uint64_t shown = 0;
 };

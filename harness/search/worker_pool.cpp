@@ -27,6 +27,10 @@ namespace {
 constexpr int kPollMilliseconds = 20;
 
 constexpr int kDeviceLost = 4;  // exit status
+constexpr const char* kTimeout = "timeout";
+// Several units in flight together are given up after this part of the timeout, and tried one by one, each with all of
+// it: a hang costs little more than the timeout, and units that were only slow lose nothing but that work.
+constexpr std::int64_t kPatience = 4;
 
 struct Worker {
   pid_t pid = -1;
@@ -185,7 +189,7 @@ bool drain(Worker& worker, const PoolCallbacks& callbacks) {
 
 std::string how_it_ended(int status, const Worker& worker) {
   if (worker.timed_out) {
-    return "timeout";
+    return kTimeout;
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == kDeviceLost) {
     if (worker.alone->error[0] != '\0') {
@@ -218,12 +222,13 @@ void drop_tried(std::vector<Range>& suspects, std::uint32_t subject, std::uint64
   }
 }
 
-// When all suspects were tried and each ended well alone, what happened is told of the first.
+// When all suspects were tried and each ended well alone, what happened is told of the first. Being late is nothing to
+// tell then: together they took long, and none of them did.
 void settle_suspects(Worker& worker, const PoolCallbacks& callbacks) {
   if (worker.suspected == 0 || (!worker.suspects.empty() && worker.alone->stage != 3)) {
     return;
   }
-  if (!worker.culprit_found) {
+  if (!worker.culprit_found && worker.suspected_of != kTimeout) {
     callbacks.death(
         {worker.first_suspect.subject, worker.first_suspect.from, worker.suspected_of, true, worker.suspected});
   }
@@ -302,11 +307,10 @@ bool replace_if_lost(Worker& worker, const PoolCallbacks& callbacks, bool stoppi
 
 void kill_late(Worker& worker, double timeout_seconds, bool stopping) {
   const auto limit = static_cast<std::int64_t>(timeout_seconds * 1e9);
-  // Every unit in flight has its time: only one that is alone may be named for taking too long.
+  // Only a unit that is alone may be named for taking too long.
   const auto late = [limit](const Slot& slot) {
-    const auto units = static_cast<std::int64_t>(slot.batch_to - std::min<std::uint64_t>(slot.unit, slot.batch_to));
-    return (slot.stage == 1 || slot.stage == 2) &&
-           steady_ns() - slot.since_ns > limit * std::max<std::int64_t>(units, 1);
+    const bool alone = slot.batch_to <= slot.unit + 1;
+    return (slot.stage == 1 || slot.stage == 2) && steady_ns() - slot.since_ns > (alone ? limit : limit / kPatience);
   };
   const bool some_late = late(*worker.alone) || std::any_of(worker.lanes.begin(), worker.lanes.end(), late);
   if (worker.pid > 0 && !worker.timed_out && (some_late || stopping)) {

@@ -62,7 +62,8 @@ struct PoolCallbacks {
 };
 
 // Runs `workers` processes of `lanes` lanes each until all are done. One that stays in one launch, or in one step of
-// the work between two, for longer than the timeout is killed; a batch has the timeout of all of its units. Throws
+// the work between two, for longer than the timeout is killed; several units in
+// flight together are given up sooner and tried one by one. Throws
 // EnvironmentError when processes or memory cannot be had.
 void run_pool(int workers, int lanes, double timeout_seconds, const PoolCallbacks& callbacks);
 

@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(Errors, Survival,
                                            Hostile{"assert", hostile_assert, "cudaErrorAssert", 60},
                                            Hostile{"hang", hostile_hang, "timeout", 12, 3},
                                            Hostile{"exhaust", hostile_exhaust, "cudaErrorMemoryAllocation", 60},
-                                           Hostile{"grid", hostile_grid, "cudaErrorInvalid", 60},
+                                           Hostile{"grid", hostile_grid, "the grid exceeds", 60},
                                            Hostile{"killed", hostile_killed, "SIGKILL", 60}),
                          [](const auto& info) { return std::string(info.param.name); });
 
@@ -108,11 +108,11 @@ TEST_P(Graphs, FindWhatOrdinaryLaunchesDoNotShow) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Faults, Graphs,
-    ::testing::Values(GraphFault{"lost", lost_in_graphs, "call_order", "captured with"},
-                      GraphFault{"unfit", unfit_for_graphs, "launch_valid", "cannot be captured in a CUDA graph"}),
-    [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Faults, Graphs,
+                         ::testing::Values(GraphFault{"lost", lost_in_graphs, "call_order", "captured with"},
+                                           GraphFault{"unfit", unfit_for_graphs, "launch_valid",
+                                                      "cannot be captured in a CUDA graph"}),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 bool same_bits(const HostTensor& a, const HostTensor& b) {
   if (a.bytes == b.bytes) {
@@ -211,6 +211,30 @@ TEST_F(Gpu, AWrappedOffsetIsCaught) {
   ASSERT_FALSE(report.findings.empty());
   EXPECT_TRUE(report.findings.front().property == "launch_valid" || report.findings.front().property == "guards")
       << report.findings.front().signature;
+}
+
+// Runs a case whose offsets pass 2^31 elements, and exits with 0 when that took less than 1 GiB of the GPU.
+[[noreturn]] void measure_sparse_memory() {
+  const std::int64_t before = device_bytes_in_use();
+  const auto cuda = make_executor("cuda");
+  const Case c = parse_case(
+      "mla_rope_q_fwd dtype=bf16 layout=sbhd seq=3 batch=1 head_num=2 nope_dim=8 emb_dim=8 inverse=0 "
+      "remove_interleaving=0 sparse=token:31 data=normal:1 | block_h=2");
+  HostTensors inputs;
+  make_inputs(c.problem, inputs);
+  const Memory memory;
+  RunResult result;
+  const RunOrder order{
+      clean_subject("mla_rope_q_fwd", "cuda"), &c.problem, &c.tilings[0], &memory, &inputs, true, &result};
+  cuda->begin();
+  cuda->execute({&order, 1});
+  const std::int64_t used = device_bytes_in_use() - before;
+  fmt::print(stderr, "{} MiB\n", used >> 20);
+  _exit(result.status == RunResult::Status::ok && before > 0 && used > 0 && used < (std::int64_t{1} << 30) ? 0 : 1);
+}
+
+TEST_F(Gpu, ASparseRunTakesLessThanAGibibyteOfTheDevice) {
+  EXPECT_EXIT(measure_sparse_memory(), ::testing::ExitedWithCode(0), "MiB");
 }
 
 }  // namespace

@@ -79,3 +79,8 @@ int32_t unfit_for_graphs(const tileproof_launch* launch) {
   cudaGetLastError();
   return status;
 }
+int64_t device_bytes_in_use() {
+  size_t free = 0;
+  size_t total = 0;
+  return cudaMemGetInfo(&free, &total) == cudaSuccess ? static_cast<int64_t>(total - free) : 0;
+}

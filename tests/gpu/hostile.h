@@ -20,6 +20,9 @@ int32_t hostile_killed(const tileproof_launch* launch);
 int32_t lost_in_graphs(const tileproof_launch* launch);
 int32_t unfit_for_graphs(const tileproof_launch* launch);
 
+// Of the GPU's memory, by whatever runs on it; 0 when that cannot be told.
+int64_t device_bytes_in_use();
+
 #ifdef __cplusplus
 }
 #endif

@@ -10,3 +10,4 @@ int32_t hostile_grid(const tileproof_launch*) { return TILEPROOF_FAILED; }
 int32_t hostile_killed(const tileproof_launch*) { return TILEPROOF_FAILED; }
 int32_t lost_in_graphs(const tileproof_launch*) { return TILEPROOF_FAILED; }
 int32_t unfit_for_graphs(const tileproof_launch*) { return TILEPROOF_FAILED; }
+int64_t device_bytes_in_use() { return 0; }

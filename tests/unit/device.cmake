@@ -5,8 +5,9 @@ tileproof_add_kernels(NAME device_kernels SOURCE_DIR ${cuda_dir} KERNELS kernels
 target_compile_definitions(device_kernels_cpu PRIVATE TILEPROOF_CUDA_RUNTIME=fake_cuda)
 target_include_directories(device_kernels_cpu PRIVATE ${PROJECT_SOURCE_DIR}/harness)
 add_executable(tileproof_device_tests unit/main.cpp unit/device_executor_test.cpp ${cuda_dir}/batch_image.cpp
-               ${cuda_dir}/checked.cpp
-               ${cuda_dir}/device_executor.cpp ${cuda_dir}/sparse_memory.cpp ${cuda_dir}/walks.cpp unit/fake_cuda/address_space.cpp unit/fake_cuda/launch_graph.cpp)
+               ${cuda_dir}/checked.cpp ${cuda_dir}/damage.cpp
+               ${cuda_dir}/device_executor.cpp ${cuda_dir}/sparse_memory.cpp ${cuda_dir}/walks.cpp unit/fake_cuda/address_space.cpp unit/fake_cuda/grid_limits.cpp
+               unit/fake_cuda/launch_graph.cpp)
 target_link_libraries(tileproof_device_tests PRIVATE device_kernels_cpu tileproof_harness tileproof_reference
                       tileproof_properties tileproof_kernels rapidcheck GTest::gtest)
 target_include_directories(tileproof_device_tests BEFORE PRIVATE unit/fake_cuda .

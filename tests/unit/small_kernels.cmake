@@ -9,5 +9,5 @@ foreach(fault block_sum_no_barrier block_sum_barrier_in_branch last_block_sum_no
   string(REGEX MATCH "^(block_sum|last_block_sum|softmax_row|transpose)" kernel ${fault})
   tileproof_add_kernels(NAME ${fault} SOURCE_DIR ${small_dir} KERNELS ${kernel} VARIANT @${fault} SANITIZE
                         PATCH ${CMAKE_CURRENT_SOURCE_DIR}/unit/kernels/small_faults/${fault}.patch)
-  target_link_libraries(tileproof_unit_tests PRIVATE ${fault}_cpu ${fault}_cpu_sanitizing ${fault}_cpu_zeroed)
+  target_link_libraries(tileproof_unit_tests PRIVATE ${fault}_cpu_sanitizing ${fault}_cpu_zeroed)
 endforeach()

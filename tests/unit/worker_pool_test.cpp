@@ -37,7 +37,7 @@ class Pool : public ::testing::Test {
 
   // `launch(slot, first, last)`: what happens while those units are in flight.
   template <typename Launch>
-  void run(int workers, Launch launch) {
+  void run(int workers, Launch launch, double timeout_seconds = 60) {
     PoolCallbacks callbacks;
     callbacks.work = [&](const WorkerSide& side) {
       for (const Range& range : side.suspects) {
@@ -61,7 +61,7 @@ class Pool : public ::testing::Test {
     callbacks.death = [this](const Death& death) { deaths_.push_back(death); };
     callbacks.tick = [] {};
     callbacks.stop = [] { return false; };
-    run_pool(workers, kLanes, 60, callbacks);
+    run_pool(workers, kLanes, timeout_seconds, callbacks);
   }
 
   template <typename Launch>
@@ -112,6 +112,25 @@ TEST_F(Pool, AUnitThatCostsTheWorkerIsNamedAndNothingElseIsLost) {
   std::sort(lost.begin(), lost.end());
   EXPECT_EQ(lost, (std::vector<std::uint64_t>{17, 18, 101}));
   expect_all_recorded_but(lost);
+}
+
+// Both wait for ever: what is late is killed.
+TEST_F(Pool, AHangIsOneDeathAndUnitsThatAreOnlySlowTogetherAreNone) {
+  run(
+      1,
+      [](Slot&, std::uint64_t first, std::uint64_t last) {
+        const bool slow_together = first <= 60 && 60 <= last && first != last;
+        const bool hangs = first <= 101 && 101 <= last;
+        while (slow_together || hangs) {
+          pause();
+        }
+      },
+      1);
+  ASSERT_EQ(deaths_.size(), 1U);
+  EXPECT_EQ(deaths_[0].how, "timeout");
+  EXPECT_EQ(deaths_[0].unit, 101U);
+  EXPECT_EQ(deaths_[0].in_flight, 1U);
+  expect_all_recorded_but({101});
 }
 
 TEST_F(Pool, AWorkerKilledFromOutsideIsOneDeathAndLosesNoUnit) {

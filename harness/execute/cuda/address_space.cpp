@@ -14,6 +14,7 @@ namespace tileproof::cuda {
 namespace {
 
 constexpr unsigned kApiVersion = 12000;  // of the signatures below
+constexpr std::size_t kSpareBytes = std::size_t{512} << 20;
 
 template <typename Function>
 Function entry(const char* name) {
@@ -71,6 +72,11 @@ AddressSpace::~AddressSpace() {
     static_cast<void>(driver().unmap(address(piece.memory), piece.bytes));
     static_cast<void>(driver().release(piece.handle));
   }
+  for (const auto& [bytes, handles] : spare_) {
+    for (const unsigned long long handle : handles) {
+      static_cast<void>(driver().release(handle));
+    }
+  }
   for (const Piece& piece : reserved_) {
     static_cast<void>(driver().free(address(piece.memory), piece.bytes));
   }
@@ -92,10 +98,24 @@ std::byte* AddressSpace::reserve(std::size_t bytes) {
   return reserved_.back().memory;
 }
 
-void AddressSpace::map(std::byte* from, std::size_t bytes) {
+// Physical memory: what release() took out of the map before, where there is some of that size.
+unsigned long long AddressSpace::memory_of(std::size_t bytes) {
+  std::vector<unsigned long long>& spare = spare_[bytes];
+  if (!spare.empty()) {
+    const unsigned long long handle = spare.back();
+    spare.pop_back();
+    spare_bytes_ -= bytes;
+    return handle;
+  }
   const CUmemAllocationProp properties = properties_of(ordinal_);
   CUmemGenericAllocationHandle handle = 0;
   check(driver().create(&handle, bytes, &properties, 0), "cuMemCreate", bytes);
+  return handle;
+}
+
+void AddressSpace::map(std::byte* from, std::size_t bytes) {
+  const CUmemAllocationProp properties = properties_of(ordinal_);
+  const CUmemGenericAllocationHandle handle = memory_of(bytes);
   const CUresult mapped = driver().map(address(from), bytes, 0, handle, 0);
   if (mapped != CUDA_SUCCESS) {
     static_cast<void>(driver().release(handle));  // the error to tell is the first
@@ -113,7 +133,12 @@ void AddressSpace::release() {
     const Piece piece = mapped_.back();
     mapped_.pop_back();
     check(driver().unmap(address(piece.memory), piece.bytes), "cuMemUnmap", piece.bytes);
-    check(driver().release(piece.handle), "cuMemRelease", piece.bytes);
+    if (spare_bytes_ + piece.bytes <= kSpareBytes) {
+      spare_[piece.bytes].push_back(piece.handle);
+      spare_bytes_ += piece.bytes;
+    } else {
+      check(driver().release(piece.handle), "cuMemRelease", piece.bytes);
+    }
   }
   while (!reserved_.empty()) {
     const Piece piece = reserved_.back();

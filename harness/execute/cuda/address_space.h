@@ -6,6 +6,7 @@
 #include <cuda_runtime.h>
 
 #include <cstddef>
+#include <map>
 #include <vector>
 
 #include "execute/cuda/kernels.h"
@@ -31,10 +32,14 @@ class AddressSpace {
     std::size_t bytes;
     unsigned long long handle;
   };
+  unsigned long long memory_of(std::size_t bytes);
+
   int ordinal_;
   std::size_t page_ = 0;
   std::vector<Piece> reserved_;
   std::vector<Piece> mapped_;
+  std::map<std::size_t, std::vector<unsigned long long>> spare_;  // physical memory by size: making it is slow
+  std::size_t spare_bytes_ = 0;
 };
 
 }  // namespace tileproof::TILEPROOF_CUDA_RUNTIME

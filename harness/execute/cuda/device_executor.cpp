@@ -8,7 +8,8 @@
 
 #include <fmt/format.h>
 
-#include "execute/cuda/host_mirror.h"
+#include "execute/cuda/damage.h"
+#include "execute/cuda/grid_limits.h"
 #include "execute/cuda/walks.h"
 #include "execute/launch_request.h"
 #include "memory/canary.h"
@@ -20,7 +21,7 @@ namespace {
 
 static_assert(kCanaryBytes == kCanaryPeriod);
 
-constexpr int kSubmitters = 4;  // of 1, 2, 3, 4 and any number, the best on an H200 with 16 cores
+constexpr int kSubmitters = 6;  // of 2, 3, 4, 5, 6, 8 and any number, the best on an H200 with 16 cores
 constexpr std::size_t kAlign = 256;
 constexpr std::size_t kBatchBytes = std::size_t{256} << 20;    // of runs and inputs, on the device
 constexpr std::size_t kOutputBytes = std::size_t{2048} << 20;  // kept there until a judge asks
@@ -35,6 +36,16 @@ std::size_t round_up(std::size_t value, std::size_t to) { return (value + to - 1
 
 std::size_t packed_bytes(const TensorShape& shape) {
   return static_cast<std::size_t>(shape.elements()) * size_of(shape.dtype);
+}
+
+// Launches, and sees to it that a launch that was refused for the device's limits is one that failed.
+void launch(LaunchRequest& request, const Subject& subject, RunResult& result) {
+  request.submit(*subject.raw, result);
+  std::string refusal = take_refusal();
+  if (!refusal.empty()) {
+    result.status = RunResult::Status::failed;
+    result.message = std::move(refusal);
+  }
 }
 
 }  // namespace
@@ -63,6 +74,7 @@ DeviceExecutor::DeviceExecutor(int ordinal)
   TILEPROOF_CUDA(cudaMemcpyAsync(canary_, table.data(), table.size(), cudaMemcpyHostToDevice, stream_));
   TILEPROOF_CUDA(cudaStreamSynchronize(stream_));
   recipes_ = recipes_on(ordinal, stream_);
+  hold_to_limits_of(ordinal);
 }
 
 // Nobody is left to tell about errors.
@@ -210,7 +222,7 @@ void DeviceExecutor::capture() {
       const Subject* const subject = batch_[i].order->subject;
       RunResult& result = *batch_[i].order->result;
       const std::string reason = graphs_.emplace_back().capture(
-          stream_, [request = requests_[i].get(), subject, &result] { request->submit(*subject->raw, result); });
+          stream_, [request = requests_[i].get(), subject, &result] { launch(*request, *subject, result); });
       if (result.status == RunResult::Status::ok && !reason.empty()) {
         result.status = RunResult::Status::failed;
         result.message = reason;
@@ -300,7 +312,7 @@ void DeviceExecutor::submit() {
     for (std::size_t i = 0; i < batch_.size(); ++i) {
       RunResult& result = *batch_[i].order->result;
       if (graphs_.empty()) {
-        requests_[i]->submit(*batch_[i].order->subject->raw, result);
+        launch(*requests_[i], *batch_[i].order->subject, result);
       } else if (result.status == RunResult::Status::ok) {
         graphs_[i].replay(stream_);
       }
@@ -359,31 +371,8 @@ void DeviceExecutor::take_over_run(Prepared& run, std::size_t index) {
     ++verdict;
   }
   if (image_.damaged()[index] != 0) {
-    find_damage(run);
+    result.damage = damage_on_device(run.memory, run.placement, run.order->memory->guard, stream_);
   }
-}
-
-// Looks closer at a run whose guards did not hold: rare, so its memory comes to the host, sparse tensors as sparse.
-void DeviceExecutor::find_damage(Prepared& run) {
-  std::vector<std::byte> copy(run.placement.bytes);
-  TILEPROOF_CUDA(cudaMemcpyAsync(copy.data(), run.memory, copy.size(), cudaMemcpyDeviceToHost, stream_));
-  std::vector<HostMirror> mirrors;
-  mirrors.reserve(run.placement.tensors.size());
-  for (Placed& placed : run.placement.tensors) {
-    if (!placed.layout.sparse) {
-      placed.base = copy.data() + placed.at;
-      continue;
-    }
-    const auto reach = static_cast<std::size_t>(placed.mapped.back().second - placed.mapped.front().first);
-    std::byte* const here = mirrors.emplace_back(reach).memory() - placed.mapped.front().first;
-    for (const auto& [from, to] : placed.mapped) {
-      TILEPROOF_CUDA(cudaMemcpyAsync(here + from, placed.base + from, static_cast<std::size_t>(to - from),
-                                     cudaMemcpyDeviceToHost, stream_));
-    }
-    placed.base = here;
-  }
-  TILEPROOF_CUDA(cudaStreamSynchronize(stream_));
-  run.order->result->damage = guard_damage(run.placement.tensors, run.order->memory->guard);
 }
 
 // Memory that lasts until begin() while there is little of it; else of the batch at hand.

@@ -68,7 +68,6 @@ class DeviceExecutor : public Executor {
   void submit();
   void take_over();
   void take_over_run(Prepared& run, std::size_t index);
-  void find_damage(Prepared& run);
   Download room_for(std::size_t bytes);
   // Takes the outputs of a run, which lie `at` bytes behind the start.
   static void unpack(const Taken& taken, const Download& download, std::ptrdiff_t at, RunResult& result);

@@ -37,18 +37,24 @@ std::size_t SparseMemory::place(std::vector<Placed>& tensors) {
 }
 
 std::byte* SparseMemory::memory_for(std::size_t size, const Placed& placed) {
+  // Ranges from the start of the reservation: runs whose bases are a few elements apart need the same pages.
+  std::vector<std::pair<std::int64_t, std::int64_t>> pages;
+  for (const auto& [from, to] : placed.mapped) {
+    const auto at = static_cast<std::int64_t>(placed.at);
+    pages.emplace_back(at + from, at + to);
+  }
   for (Reservation& known : reservations_) {
-    if (!known.in_use && known.size == size && known.at == placed.at && known.mapped == placed.mapped) {
+    if (!known.in_use && known.size >= size && known.pages == pages) {
       known.in_use = true;
       return known.memory;
     }
   }
   std::byte* const memory = space_.reserve(size);
-  for (const auto& [from, to] : placed.mapped) {
-    space_.map(memory + (static_cast<std::int64_t>(placed.at) + from), static_cast<std::size_t>(to - from));
+  for (const auto& [from, to] : pages) {
+    space_.map(memory + from, static_cast<std::size_t>(to - from));
   }
   bytes_ += bytes_of(placed);
-  reservations_.push_back({memory, size, placed.at, placed.mapped, true});
+  reservations_.push_back({memory, size, std::move(pages), true});
   return memory;
 }
 

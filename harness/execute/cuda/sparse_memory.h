@@ -26,8 +26,7 @@ class SparseMemory {
   struct Reservation {
     std::byte* memory;
     std::size_t size;
-    std::size_t at;
-    std::vector<std::pair<std::int64_t, std::int64_t>> mapped;
+    std::vector<std::pair<std::int64_t, std::int64_t>> pages;  // what is mapped, in bytes from its start
     bool in_use;
   };
   std::byte* memory_for(std::size_t size, const Placed& placed);

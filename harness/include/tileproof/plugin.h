@@ -56,8 +56,8 @@ typedef struct tileproof_launch {
   int32_t thread_order;  // tileproof_order
   int32_t block_order;   // tileproof_order
   uint64_t order_seed;   // for TILEPROOF_SHUFFLED
-  void* stream;          // cudaStream_t for cuda, not the default stream and sometimes captured in a graph; NULL for cpu
-  char* message;         // where a refusal or failure is explained, one line, NUL-terminated
+  void* stream;   // cudaStream_t for cuda, not the default stream and sometimes captured in a graph; NULL for cpu
+  char* message;  // where a refusal or failure is explained, one line, NUL-terminated
   size_t message_size;
 } tileproof_launch;
 

@@ -63,8 +63,8 @@ struct RunRequest {
   Memory memory;
   std::vector<Gather> gathers;
   bool sanitize = false;  // by the sanitizing build of the subject, which it must have
-  // Of cuda subjects: the launch is captured in a graph with what this problem gives, and replayed on what its own gives.
-  // Both have the same shapes and scalars, so that they differ in nothing but what tensors hold.
+  // Of cuda subjects: the launch is captured in a graph with what this problem gives, and replayed on what its own
+  // gives. Both have the same shapes and scalars, so that they differ in nothing but what tensors hold.
   std::optional<ProblemId> captured_with = std::nullopt;
   bool operator==(const RunRequest&) const = default;
 };
