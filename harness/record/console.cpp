@@ -10,7 +10,7 @@ namespace tileproof {
 namespace {
 
 constexpr std::size_t kWidth = 100;
-constexpr std::size_t kLines = 28;  // that findings may take, as a terminal of kWidth columns wraps them
+constexpr std::size_t kLines = 26;  // that findings may take, as a terminal of kWidth columns wraps them
 
 std::string painted(const std::string& text, const char* code, bool colour) {
   return colour ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : text;

@@ -127,6 +127,11 @@ class Builder {
     }
     if (length.kind == AxisKind::dim && names_.find("size_of(dtype)")) {
       measure(fmt::format("{} * size_of(dtype)", inner), 3 + more);
+      add_shares(inner, 6 + more);
+      for (const int bytes : {16, 32}) {  // of one vector access, and of two
+        feature(fmt::format("{} * size_of(dtype) mod {} != 0", inner, bytes), 5 + more);
+        feature(fmt::format("{} * size_of(dtype) mod {} == 0", inner, bytes), 6 + more);
+      }
     }
     // The first tiling parameter cuts the work, the others say how many hands do it; most kernels cut the heads.
     int further = length.kind == AxisKind::head ? 0 : 3;
@@ -139,6 +144,18 @@ class Builder {
       feature(fmt::format("{} >= {}", length.text, tile.key), 3 + further);
       measure(fmt::format("min({}, {})", length.text, tile.key), 3 + further);
       further += 3;
+    }
+  }
+
+  // Whether the bytes of a row leave hands idle: so many a warp, say, are a vector access or a few of each of its
+  // threads.
+  void add_shares(const std::string& length, int cost) {
+    const auto& tiles = operation_.tiling_parameters();
+    for (std::size_t i = 1; i < tiles.size(); ++i) {
+      for (int bytes = 64; bytes <= 2048; bytes *= 2) {
+        feature(fmt::format("{} * size_of(dtype) <= {} * {}", length, bytes, tiles[i].key), cost);
+        feature(fmt::format("{} * size_of(dtype) > {} * {}", length, bytes, tiles[i].key), cost);
+      }
     }
   }
 

@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-// "fails when" and, by operation, "fails when (OPERATION)".
+// "fails when"; by operation, "fails when (OPERATION)"; or, where three terms cannot say it, "fails when, in words".
 std::map<std::string, std::string> header_of(const std::string& fault) {
   std::ifstream file(std::string(TILEPROOF_FAULTS_DIR) + "/" + fault + ".patch");
   EXPECT_TRUE(file.good()) << fault;
@@ -79,7 +79,7 @@ TEST_P(ExplainFault, ByTheConditionOfItsHeader) {
     const std::string property = fault.at("expected")[0];
     const std::string failing = first_failing_case(subject, property);
     const Outcome outcome =
-        tileproof({"explain", failing, "--subject", subject, "--property", property, "--json", "-"});
+        tileproof({"explain", failing, "--subject", subject, "--property", property, "--cases", "1000", "--json", "-"});
     ASSERT_EQ(outcome.status, 1) << outcome.err;
     const json document = json::parse(outcome.out);
     const json& found = document.at("found");
@@ -95,6 +95,10 @@ TEST_P(ExplainFault, ByTheConditionOfItsHeader) {
       continue;
     }
     const std::string own = "fails when (" + fault.at("operation").get<std::string>() + ")";
+    if (!header.contains(own) && header.contains("fails when, in words")) {
+      EXPECT_EQ(found.at("exact"), false) << said << ": the header can say it too";
+      continue;
+    }
     const std::string stated = header.contains(own) ? header[own] : header["fails when"];
     EXPECT_EQ(found.at("exact"), true) << said;
     EXPECT_EQ(terms_of(found.at("condition")), terms_of(stated)) << said;

@@ -24,6 +24,10 @@ constexpr char kRaceCase[] =
     "mla_rope_q_fwd dtype=f32 layout=sbhd seq=2 batch=2 head_num=3 nope_dim=4 emb_dim=64 inverse=0 "
     "remove_interleaving=0 data=normal:4 | block_h=4 ; block_h=2";
 
+constexpr char kFarCase[] =
+    "mla_rope_q_fwd dtype=bf16 layout=sbhd seq=3 batch=1 head_num=2 nope_dim=4 emb_dim=8 inverse=0 "
+    "remove_interleaving=0 sparse=token:31 data=normal:1 | block_h=2";
+
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 // The last line that holds `start`, from there on, as words of a shell.
@@ -81,10 +85,7 @@ TEST(Explain, ACauseThatIsHeldAwayDoesNotFail) {
 }
 
 TEST(Explain, ACrashIsExplainedToo) {
-  const Outcome outcome =
-      tileproof({"explain", "cpu/mla_rope_q_fwd@offset32_q_fwd",
-                 "mla_rope_q_fwd dtype=bf16 layout=sbhd seq=3 batch=1 head_num=2 nope_dim=4 emb_dim=8 inverse=0 "
-                 "remove_interleaving=0 sparse=token:31 data=normal:1 | block_h=2"});
+  const Outcome outcome = tileproof({"explain", "cpu/mla_rope_q_fwd@offset32_q_fwd", kFarCase});
   ASSERT_EQ(outcome.status, 1) << outcome.out << outcome.err;
   EXPECT_TRUE(contains(outcome.out, "fails when (token - 1) * q.token_stride >= 2^31: ")) << outcome.out;
 }
@@ -125,10 +126,7 @@ TEST(Compare, ASubjectIsIdenticalToItself) {
 }
 
 TEST(Compare, ACrashOfOneIsADifference) {
-  const Outcome outcome =
-      tileproof({"compare", "cpu/mla_rope_q_fwd@offset32_q_fwd", kClean, "--case",
-                 "mla_rope_q_fwd dtype=bf16 layout=sbhd seq=3 batch=1 head_num=2 nope_dim=4 emb_dim=8 inverse=0 "
-                 "remove_interleaving=0 sparse=token:31 data=normal:1 | block_h=2"});
+  const Outcome outcome = tileproof({"compare", "cpu/mla_rope_q_fwd@offset32_q_fwd", kClean, "--case", kFarCase});
   EXPECT_EQ(outcome.status, 1) << outcome.out << outcome.err;
   EXPECT_TRUE(contains(outcome.out, "the old one ended its process with SIGSEGV, the other did not")) << outcome.out;
 }

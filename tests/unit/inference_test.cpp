@@ -14,7 +14,7 @@ const Subject& subject() { return *find_subject("cpu/mla_rope_q_fwd"); }
 
 // A fault that exists in the labels only.
 Explanation explain_labels(const std::function<bool(const Case&)>& fails, const Case& start,
-                           ExplainOptions options = {}) {
+                           const ExplainOptions& options = {}) {
   const TryCases label = [&](std::span<const Attempts> cases) {
     std::vector<Trial> trials;
     for (const Attempts& attempts : cases) {
