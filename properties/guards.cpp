@@ -38,6 +38,7 @@ class Guards : public Property {
       failure.where = damage.front().where;
       failure.kind = "overrun";
       failure.message = damage.front().text;
+      failure.run = id;
       failure.evidence.push_back("run: " + describe(*context.subject.operation, results.request(id)));
       return failure;
     }

@@ -58,6 +58,7 @@ std::string describe(const Operation& operation, const RunRequest& request) {
   if (memory.extra_shift != 0) {
     result += fmt::format(", base shifted by {} elements", memory.extra_shift);
   }
+  result += request.sanitize ? ", sanitizing build" : "";
   if (request.captured_with) {
     result += ", replayed from a CUDA graph";
   }
@@ -77,6 +78,47 @@ std::optional<Failure> same_as_first(const CaseContext& context, const Expectati
     }
   }
   return std::nullopt;
+}
+
+Expectation sanitized_runs(const CaseContext& context, Plan& plan, bool power) {
+  if (context.subject.sanitizing == nullptr) {
+    return Expectation::no("the subject has no sanitizing build");
+  }
+  Expectation expectation{.applies = true, .power = power, .reason = {}, .runs = {}};
+  const ProblemId problem = plan.problem(context.the_case.problem);
+  for (const Tiling& tiling : context.the_case.tilings) {
+    const Memory memory{.strides = expectation.runs.empty() ? Strides::as_case : Strides::padded};
+    expectation.runs.push_back(plan.run({&context.subject, problem, tiling, memory, {}, true}));
+  }
+  return expectation;
+}
+
+std::optional<Failure> first_hazard(const CaseContext& context, const Expectation& expectation, const Results& results,
+                                    std::string_view property) {
+  constexpr std::size_t kMostOthers = 5;
+  std::optional<Failure> failure;
+  std::vector<std::string> others;
+  for (const RunId id : expectation.runs) {
+    for (const HazardReport& report : results.run(id).reports) {
+      if (report.property != property) {
+        continue;
+      }
+      if (!failure) {
+        failure = Failure{report.tensor, report.where, report.kind, report.message, report.evidence};
+        failure->evidence.push_back("run: " + describe(*context.subject.operation, results.request(id)));
+      } else if (report.where != failure->where &&
+                 std::find(others.begin(), others.end(), report.where) == others.end()) {
+        others.push_back(report.where);
+      }
+    }
+  }
+  if (!others.empty()) {
+    const std::size_t shown = std::min(others.size(), kMostOthers);
+    failure->evidence.push_back(fmt::format(
+        "also at {}{}", fmt::join(others.begin(), others.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
+        shown < others.size() ? fmt::format(" and {} more", others.size() - shown) : ""));
+  }
+  return failure;
 }
 
 }  // namespace tileproof

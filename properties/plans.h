@@ -26,6 +26,13 @@ std::string describe(const Operation& operation, const RunRequest& request);
 std::optional<Failure> same_as_first(const CaseContext& context, const Expectation& expectation,
                                      const Results& results);
 
+// Runs of the sanitizing build of the subject, one for each tiling: the first in the memory of the case, the others
+// with padded rows, so that what leaves a row leaves the tensor.
+Expectation sanitized_runs(const CaseContext& context, Plan& plan, bool power);
+// What a sanitizing build reported of a property: the first report whole, the others by their messages.
+std::optional<Failure> first_hazard(const CaseContext& context, const Expectation& expectation, const Results& results,
+                                    std::string_view property);
+
 }  // namespace tileproof
 
 #endif

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <ctime>
 #include <memory>
 #include <new>
 #include <thread>
@@ -38,6 +39,7 @@ struct Share {
   std::uint64_t checks = 0;
   double rate = 0;   // checks per second
   double total = 0;  // seconds
+  double cpu = 0;    // seconds of a processor
   StageTimes times;
   long peak_kib = 0;
   bool failed = false;
@@ -51,51 +53,112 @@ struct Mix {
   std::size_t batch = 1;  // checks per synchronisation
 };
 
-// One lane: a process of its own on the cpu, a thread beside others on a GPU.
-void work(Share& share, int lane, const Mix& mix, int ordinal, std::barrier<>& together) {
-  const Subject& subject = *clean_subject(kPeerOperation, mix.device);
-  const std::vector<const Property*> properties{&peer_check()};
-  CounterStream draw(1, static_cast<std::uint64_t>(lane));
-  Engine engine(make_executor(mix.device, ordinal));
-  std::vector<Case> cases;
-  const auto one_batch = [&] {
-    cases.clear();
-    while (cases.size() < mix.batch) {
-      cases.push_back(peer_case(*subject.operation, draw));
+void add(StageTimes& sum, const StageTimes& times) {
+  sum.inputs += times.inputs;
+  sum.fill += times.fill;
+  sum.kernel += times.kernel;
+  sum.gather += times.gather;
+  sum.reference += times.reference;
+  sum.gpu_fill += times.gpu_fill;
+  sum.gpu_kernel += times.gpu_kernel;
+  sum.gpu_compare += times.gpu_compare;
+  sum.gpu_copy += times.gpu_copy;
+}
+
+// Of the calling thread.
+double cpu_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+// One kind of check on one lane.
+class Side {
+ public:
+  Side(Share& share, const Mix& mix, const Property& property, int lane, int ordinal)
+      : share_(share),
+        mix_(mix),
+        subject_(*clean_subject(kPeerOperation, mix.device)),
+        properties_{&property},
+        draw_(1, static_cast<std::uint64_t>(lane)),
+        engine_(make_executor(mix.device, ordinal)) {}
+
+  void warm_up() {
+    for (std::size_t done = 0; done < kWarmUp; done += mix_.batch) {
+      one_batch();  // memory, and on a GPU modules, are had at first use
     }
-    for (const std::vector<Judged>& judged : engine.check(subject, cases, properties)) {
-      share.failed = share.failed || judged.front().verdict != Verdict::held;
+  }
+
+  void run(double seconds) {
+    stage_times() = {};
+    const auto start = std::chrono::steady_clock::now();
+    const double cpu_start = cpu_seconds();
+    double taken = 0;
+    while (taken < seconds) {
+      one_batch();
+      share_.checks += mix_.batch;
+      taken = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     }
-  };
-  for (std::size_t done = 0; done < kWarmUp; done += mix.batch) {
-    one_batch();  // memory, and on a GPU modules, are had at first use
+    share_.total += taken;
+    share_.cpu += cpu_seconds() - cpu_start;
+    add(share_.times, stage_times());
   }
-  together.arrive_and_wait();
-  stage_times() = {};
-  const auto start = std::chrono::steady_clock::now();
-  while (share.total < mix.seconds) {
-    one_batch();
-    share.checks += mix.batch;
-    share.total = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+
+ private:
+  void one_batch() {
+    cases_.clear();
+    while (cases_.size() < mix_.batch) {
+      cases_.push_back(peer_case(*subject_.operation, draw_));
+    }
+    for (const std::vector<Judged>& judged : engine_.check(subject_, cases_, properties_)) {
+      share_.failed = share_.failed || judged.front().verdict != Verdict::held;
+    }
   }
-  share.times = stage_times();
+
+  Share& share_;
+  const Mix& mix_;
+  const Subject& subject_;
+  std::vector<const Property*> properties_;
+  CounterStream draw_;
+  Engine engine_;
+  std::vector<Case> cases_;
+};
+
+// One lane: a process of its own on the cpu, a thread beside others on a GPU. The fast and the sanitizing build take
+// turns, so that what else runs on the machine slows both.
+void work(Share* shares, int lane, const Mix& mix, int ordinal, std::barrier<>& together) {
+  constexpr double kTurn = 0.1;  // seconds
+  Side fast(shares[lane], mix, peer_check(), lane, ordinal);
+  fast.warm_up();
+  if (mix.device == "cuda") {
+    together.arrive_and_wait();
+    fast.run(mix.seconds);
+  } else {
+    Side sanitizing(shares[mix.jobs + lane], mix, sanitizing_peer_check(), lane, ordinal);
+    sanitizing.warm_up();
+    together.arrive_and_wait();
+    while (shares[lane].total < mix.seconds) {
+      fast.run(kTurn);
+      sanitizing.run(kTurn);
+    }
+  }
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  share.peak_kib = usage.ru_maxrss;
+  shares[lane].peak_kib = usage.ru_maxrss;
 }
 
 // All lanes of one process.
 void work_lanes(Share* shares, int first, int count, const Mix& mix, int ordinal) {
   std::barrier together(count);
   if (count == 1) {
-    work(shares[first], first, mix, ordinal, together);
+    work(shares, first, mix, ordinal, together);
     return;
   }
   std::vector<std::thread> threads;
   for (int lane = first; lane < first + count; ++lane) {
     threads.emplace_back([=, &mix, &together] {
       try {
-        work(shares[lane], lane, mix, ordinal, together);
+        work(shares, lane, mix, ordinal, together);
       } catch (const std::exception& error) {
         std::fprintf(stderr, "tileproof: a lane of the bench failed: %s\n", error.what());
         _exit(3);
@@ -137,18 +200,6 @@ bool run_workers(Share* shares, const Mix& mix) {
   return ended;
 }
 
-void add(StageTimes& sum, const StageTimes& times) {
-  sum.inputs += times.inputs;
-  sum.fill += times.fill;
-  sum.kernel += times.kernel;
-  sum.gather += times.gather;
-  sum.reference += times.reference;
-  sum.gpu_fill += times.gpu_fill;
-  sum.gpu_kernel += times.gpu_kernel;
-  sum.gpu_compare += times.gpu_compare;
-  sum.gpu_copy += times.gpu_copy;
-}
-
 Share sum_of(const Share* shares, int jobs) {
   Share sum;
   double longest = 0;
@@ -157,6 +208,7 @@ Share sum_of(const Share* shares, int jobs) {
     longest = std::max(longest, share.total);
     sum.checks += share.checks;
     sum.total += share.total;
+    sum.cpu += share.cpu;
     add(sum.times, share.times);
     sum.peak_kib = std::max(sum.peak_kib, share.peak_kib);
     sum.failed |= share.failed;
@@ -167,7 +219,7 @@ Share sum_of(const Share* shares, int jobs) {
 
 // A check is two launches. On a GPU, `streams_busy` says how many of the lanes' streams were at each kind of work at
 // once, on average: where the sum comes near the number of lanes, the GPU is what limits.
-nlohmann::json json_of(const Share& sum, const Mix& mix) {
+nlohmann::json json_of(const Share& sum, const Share& sanitizing, const Mix& mix) {
   const auto percent = [&sum](double part) { return 100 * part / sum.total; };
   nlohmann::json root{{"schema", "tileproof.bench/1"},
                       {"version", TILEPROOF_VERSION},
@@ -189,6 +241,13 @@ nlohmann::json json_of(const Share& sum, const Mix& mix) {
                           {"kernel", sum.times.gpu_kernel / wall},
                           {"compare", sum.times.gpu_compare / wall},
                           {"copy", sum.times.gpu_copy / wall}};
+  // By the processor's time, which others on the machine hardly change.
+  const auto check_of = [](const Share& share) { return share.cpu / static_cast<double>(share.checks); };
+  const auto kernel_of = [&](const Share& share) { return check_of(share) * share.times.kernel / share.total; };
+  const bool sanitized = sanitizing.checks > 0;
+  root["sanitizing"] = {{"checks_per_second", sanitizing.rate},
+                        {"cost_of_check", sanitized ? check_of(sanitizing) / check_of(sum) : 0},
+                        {"cost_of_kernel", sanitized ? kernel_of(sanitizing) / kernel_of(sum) : 0}};
   return root;
 }
 
@@ -206,10 +265,33 @@ std::string text_of(const nlohmann::json& root) {
                   root["launches_per_second"].get<double>(), root["jobs"].get<int>(),
                   root["checks"].get<std::uint64_t>(), root["peak_kib_per_job"].get<long>() / 1024);
   text += fmt::format("time of a job: {}\n", list("percent", "%"));
-  if (root["device"] == "cuda") {
+  if (root["device"] == "cpu") {
+    const nlohmann::json& build = root["sanitizing"];
+    text += fmt::format(
+        "sanitizing build: {:.0f} checks/s; a check costs {:.1f} times the fast one, its kernels {:.1f} times\n",
+        build["checks_per_second"].get<double>(), build["cost_of_check"].get<double>(),
+        build["cost_of_kernel"].get<double>());
+  } else {
     text += fmt::format("streams busy on the GPU: {}\n", list("streams_busy", ""));
   }
   return text;
+}
+
+// Of the fast build, and of the sanitizing build where there is one.
+std::pair<Share, Share> measure(const Mix& mix) {
+  const std::size_t count = 2 * static_cast<std::size_t>(mix.jobs);
+  void* memory = mmap(nullptr, sizeof(Share) * count, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) {
+    throw EnvironmentError("cannot map shared memory for the bench");
+  }
+  auto* shares = new (memory) Share[count];
+  const bool ended = run_workers(shares, mix);
+  const std::pair<Share, Share> sums{sum_of(shares, mix.jobs), sum_of(shares + mix.jobs, mix.jobs)};
+  munmap(memory, sizeof(Share) * count);
+  if (!ended || sums.first.failed || sums.second.failed) {
+    throw EnvironmentError("a check of the bench did not hold, or a worker died: its figures mean nothing");
+  }
+  return sums;
 }
 
 int bench(const Arguments& a) {
@@ -225,19 +307,8 @@ int bench(const Arguments& a) {
   if (a.json && !json_on_output) {
     file.emplace("--json", *a.json);
   }
-  const std::size_t size = sizeof(Share) * static_cast<std::size_t>(mix.jobs);
-  void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) {
-    throw EnvironmentError("cannot map shared memory for the bench");
-  }
-  auto* shares = new (memory) Share[static_cast<std::size_t>(mix.jobs)];
-  const bool ended = run_workers(shares, mix);
-  const Share sum = sum_of(shares, mix.jobs);
-  munmap(memory, size);
-  if (!ended || sum.failed) {
-    throw EnvironmentError("a check of the bench did not hold, or a worker died: its figures mean nothing");
-  }
-  const nlohmann::json root = json_of(sum, mix);
+  const auto [fast, sanitizing] = measure(mix);
+  const nlohmann::json root = json_of(fast, sanitizing, mix);
   const std::string document = root.dump(2) + "\n";
   if (file) {
     file->commit(document);
@@ -250,7 +321,8 @@ constexpr char kFooter[] =
     "\nExample:\n"
     "  tileproof bench --jobs 1 --time 10s --json bench.json\n"
     "\nA check is two launches under two block sizes, the oracle on one of them, the guards of both, and\n"
-    "block_invariance. Figures hold for this machine and what else runs on it.";
+    "block_invariance. On the cpu the same is measured with both launches in the sanitizing build, in turns of 0.1 s.\n"
+    "Figures hold for this machine and what else runs on it.";
 
 }  // namespace
 

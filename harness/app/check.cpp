@@ -1,6 +1,7 @@
 // tileproof check: random cases of subjects against every property.
 #include "search/check.h"
 
+#include <algorithm>
 #include <memory>
 #include <random>
 
@@ -13,6 +14,7 @@
 #include "app/report_files.h"
 #include "execute/device.h"
 #include "memory/arena.h"
+#include "search/closing.h"
 #include "search/corpus.h"
 
 namespace tileproof {
@@ -32,9 +34,11 @@ constexpr char kFooter[] =
 struct Arguments {
   std::vector<std::string> subjects, properties, corpus;
   std::string device = "auto", timeout = "10s";
-  std::optional<std::string> time, cases, seed, jobs, gpus;
+  std::optional<std::string> time, cases, seed, jobs, gpus, sanitize;
   ReportFiles files;
   bool stop_on_failure = false;
+  bool no_minimize = false;
+  std::string minimize_time = "10s";
 };
 
 void read_budget(const Arguments& a, CheckOptions& options) {
@@ -64,6 +68,11 @@ CheckOptions read_options(const Arguments& a) {
         fmt::format("--gpus {} given, but this machine has {} usable", options.gpus, cuda_report().gpus));
   }
   options.properties = choose_properties(a.properties);
+  const bool all_sanitize =
+      std::all_of(options.properties.begin(), options.properties.end(), [](auto* p) { return p->sanitizes(); });
+  options.sanitize_every = a.sanitize     ? whole_number("--sanitize", *a.sanitize, 0, kMostCases)
+                           : all_sanitize ? 1
+                                          : options.sanitize_every;
   for (const std::string& path : a.corpus) {
     const std::vector<Case> cases = read_corpus(path);
     options.corpus.insert(options.corpus.end(), cases.begin(), cases.end());
@@ -73,11 +82,17 @@ CheckOptions read_options(const Arguments& a) {
 
 int check(Arguments& a) {
   const CheckOptions options = read_options(a);
+  const double closing_seconds = duration("--minimize-time", a.minimize_time);
   a.files.open();
   if (!a.files.json_on_output()) {
     say(fmt::format("seed {}\n", options.seed));
   }
-  const CheckReport report = run_with_progress(options);
+  CheckReport report = run_with_progress(options);
+  if (!a.no_minimize) {
+    ProgressLine line;
+    close_findings(report,
+                   {closing_seconds, options.timeout_seconds, [&](const std::string& what) { line.show(what); }});
+  }
   a.files.write(report);
   return status_of(report);
 }
@@ -99,10 +114,18 @@ void add_check(CLI::App& app, Command& chosen) {
   command.add_option("--property", a->properties, "only these properties, as globs; may be repeated")
       ->allow_extra_args(false)
       ->type_name("GLOB");
+  command
+      .add_option("--sanitize", a->sanitize,
+                  "one generated case in N runs in the sanitizing build too, 0: none; default 8, and 1 where only its "
+                  "properties are asked for")
+      ->type_name("N");
   command.add_option("--corpus", a->corpus, "files of cases to run first; '-': standard input")->type_name("FILE ...");
   command.add_option("--jobs", a->jobs, "worker processes; default: one per core")->type_name("N");
   command.add_option("--gpus", a->gpus, "cuda: this many GPUs, one worker process each; default 1")->type_name("N");
   command.add_option("--timeout", a->timeout, "a launch that takes longer hangs; default 10s")->type_name("TIME");
+  command.add_flag("--no-minimize", a->no_minimize, "show the smallest case met, do not look for the simplest one");
+  command.add_option("--minimize-time", a->minimize_time, "for all findings together, after the check; default 10s")
+      ->type_name("TIME");
   a->files.add_options(command);
   command.add_flag("--stop-on-failure", a->stop_on_failure, "a subject is done at its first failure");
   command.callback([a, &chosen] { chosen = [a] { return check(*a); }; });

@@ -15,6 +15,10 @@ using Command = std::function<int()>;  // returns the exit status
 void add_list(CLI::App& app, Command& chosen);
 void add_check(CLI::App& app, Command& chosen);
 void add_replay(CLI::App& app, Command& chosen);
+void add_minimize(CLI::App& app, Command& chosen);
+void add_explain(CLI::App& app, Command& chosen);
+void add_compare(CLI::App& app, Command& chosen);
+void add_exposure(CLI::App& app, Command& chosen);
 void add_bench(CLI::App& app, Command& chosen);
 void add_agree(CLI::App& app, Command& chosen);
 void add_doctor(CLI::App& app, Command& chosen);

@@ -75,6 +75,10 @@ int run(int argc, char** argv) {
   Command chosen;
   add_check(app, chosen);
   add_replay(app, chosen);
+  add_minimize(app, chosen);
+  add_explain(app, chosen);
+  add_compare(app, chosen);
+  add_exposure(app, chosen);
   add_list(app, chosen);
   add_bench(app, chosen);
   add_agree(app, chosen);

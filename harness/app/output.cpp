@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "execute/executor.h"
 #include "record/record.h"
 
 namespace tileproof {
@@ -62,6 +63,24 @@ bool colour_on(int file) {
   return isatty(file) != 0 && variable("NO_COLOR").empty() && variable("TERM") != "dumb";
 }
 
+ProgressLine::ProgressLine() : start_(static_cast<double>(steady_ns()) * 1e-9), terminal_(isatty(STDERR_FILENO) != 0) {}
+
+void ProgressLine::show(const std::string& text) {
+  const double now = static_cast<double>(steady_ns()) * 1e-9;
+  if (terminal_ && now - start_ > kQuietSeconds && now - last_ > 0.2) {
+    fmt::print(stderr, "\r\x1b[K{:.0f} s  {}", now - start_, text);
+    last_ = now;
+    shown_ = true;
+  }
+}
+
+void ProgressLine::clear() {
+  if (shown_) {
+    fmt::print(stderr, "\r\x1b[K");
+    shown_ = false;
+  }
+}
+
 CheckReport run_with_progress(CheckOptions options) {
   bool shown = false;
   if (isatty(STDERR_FILENO) != 0) {
@@ -80,6 +99,9 @@ CheckReport run_with_progress(CheckOptions options) {
 }
 
 int status_of(const CheckReport& report) {
+  if (!report.gave_up.empty()) {
+    throw EnvironmentError(report.gave_up);
+  }
   const bool failed = std::any_of(report.subjects.begin(), report.subjects.end(),
                                   [](const SubjectReport& subject) { return !subject.findings.empty(); });
   if (failed) {

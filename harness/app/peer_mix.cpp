@@ -12,6 +12,7 @@ constexpr std::int64_t kNope[] = {16, 32, 64, 128};
 
 class PeerCheck : public Property {
  public:
+  explicit PeerCheck(bool sanitize) : sanitize_(sanitize) {}
   std::string_view name() const override { return "peer_check"; }
   std::string_view holds_when() const override { return "oracle, guards and block_invariance hold"; }
   Expectation plan(const CaseContext& context, Plan& plan) const override {
@@ -19,7 +20,8 @@ class PeerCheck : public Property {
     Expectation expectation{.applies = true, .power = true, .reason = {}, .runs = {}};
     for (std::size_t i = 0; i < 2; ++i) {
       const Memory memory{.guard = i == 0 ? GuardFill::finite : GuardFill::nan};
-      expectation.runs.push_back(plan.run({&context.subject, problem, context.the_case.tilings[i], memory, {}}));
+      expectation.runs.push_back(
+          plan.run({&context.subject, problem, context.the_case.tilings[i], memory, {}, sanitize_}));
     }
     return expectation;
   }
@@ -29,10 +31,16 @@ class PeerCheck : public Property {
       if (!results.run(id).damage.empty()) {
         return Failure{"", "guards", "overrun", results.run(id).damage.front().text, {}};
       }
+      if (!results.run(id).reports.empty()) {
+        return Failure{"", "sanitizer", "reported", results.run(id).reports.front().message, {}};
+      }
     }
     auto failure = compare_with_reference(context, results, expectation.runs[0]);
     return failure ? failure : compare_runs(context, results, expectation.runs[0], expectation.runs[1], {}, "differs");
   }
+
+ private:
+  bool sanitize_;
 };
 
 }  // namespace
@@ -60,7 +68,12 @@ Case peer_case(const Operation& operation, CounterStream& draw) {
 }
 
 const Property& peer_check() {
-  static const PeerCheck property;
+  static const PeerCheck property(false);
+  return property;
+}
+
+const Property& sanitizing_peer_check() {
+  static const PeerCheck property(true);
   return property;
 }
 

@@ -15,6 +15,8 @@ Case peer_case(const Operation& operation, CounterStream& draw);
 
 // Two launches under the case's two tilings, each over guards of its own pattern; the reference against the first.
 const Property& peer_check();
+// The same with both launches in the sanitizing build, and nothing reported.
+const Property& sanitizing_peer_check();
 
 }  // namespace tileproof
 

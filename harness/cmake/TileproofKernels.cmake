@@ -1,19 +1,52 @@
 # tileproof_add_kernels(NAME name SOURCE_DIR dir KERNELS a b [PATCH file] [VARIANT text] [EXPECTED text]
-#                       [INCLUDE_DIRECTORIES dir...] [CUDA])
+#                       [INCLUDE_DIRECTORIES dir...] [SANITIZE] [CUDA])
 #
-# Builds dir/a.cu, dir/b.cu for the CPU executor as object library <name>_cpu and, with CUDA where nvcc was found, as
-# static library <name>_cuda (TILEPROOF_HAVE_CUDA says whether there was one). PATCH is applied to a copy of the whole directory first. VARIANT ("@fault") and EXPECTED (the properties
-# that find it) become part of the subjects' declarations. Editing a source, a header or the patch prepares the copies
-# anew, and what changed in them is compiled.
+# Builds dir/a.cu, dir/b.cu, which are ordinary CUDA C++, up to four times:
+#   <name>_cpu             object library for the CPU executor
+#   <name>_cpu_sanitizing  with SANITIZE: static library whose every access is watched (harness/docs/sanitizer.md);
+#                          locals without a value hold a pattern
+#   <name>_cpu_zeroed      with SANITIZE: static library in which locals without a value hold zero
+#   <name>_cuda            with CUDA where nvcc was found: static library (TILEPROOF_HAVE_CUDA says whether there was one)
+# TILEPROOF_EXPORT_SUBJECT(operation, ...) in a source defines tileproof_subject_<operation>__<name>() in the first of
+# them, and the same with _sanitizing, _zeroed and _cuda behind it in the others. PATCH is applied to a copy of the whole
+# directory first. VARIANT ("@fault") and EXPECTED (the properties that find it) become part of the subjects'
+# declarations. Editing a source, a header or the patch prepares the copies anew, and what changed in them is compiled.
 include(CheckCXXCompilerFlag)
 check_cxx_compiler_flag(-mno-fma TILEPROOF_HAVE_MNO_FMA)
 if(TILEPROOF_HAVE_MNO_FMA)
   set(TILEPROOF_NO_FMA -mno-fma)
 endif()
 
+# Packets are 16 bytes. Wider vectors would be loaded where two narrower ones were just stored, which stalls.
+check_cxx_compiler_flag(-mprefer-vector-width=128 TILEPROOF_HAVE_VECTOR_WIDTH)
+if(TILEPROOF_HAVE_VECTOR_WIDTH)
+  set(TILEPROOF_VECTOR_WIDTH -mprefer-vector-width=128)
+endif()
+
 # g++ unrolls the short loops over lanes before it looks for vectors, and then finds few. clang has no such parameter.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(TILEPROOF_KEEP_LOOPS --param=max-completely-peel-times=2)
+endif()
+
+# The sanitizing build. Every access must come as one call with its address: no vectors, no loads or stores that the
+# source does not have, frames that can be walked, lines that can be named. What an initialisation in a loop sets must be
+# set in every turn (g++ hoists it). The zeroed build differs in what it sets alone.
+set(tileproof_trivial_init -fno-vectorize -fno-slp-vectorize)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # Without the last two a vector that is loaded whole, and then used lane by lane, comes as many small loads.
+  set(tileproof_trivial_init -fno-tree-vectorize -fno-tree-loop-im -flifetime-dse=0 -fno-tree-sra
+      --param=max-completely-peel-times=0)
+endif()
+set(tileproof_sanitizing_flags -O2 ${tileproof_trivial_init} -ftrivial-auto-var-init=pattern -g1
+    -fno-omit-frame-pointer -fno-optimize-sibling-calls -fno-gnu-unique -fno-sanitize=all -fsanitize=thread)
+set(tileproof_zeroed_flags -O2 ${tileproof_trivial_init} -ftrivial-auto-var-init=zero)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  list(APPEND tileproof_sanitizing_flags --param=tsan-instrument-func-entry-exit=0)
+else()
+  list(REMOVE_ITEM tileproof_sanitizing_flags -fno-gnu-unique)
+  list(APPEND tileproof_sanitizing_flags "SHELL:-mllvm -tsan-instrument-read-before-write=1"
+       "SHELL:-mllvm -tsan-instrument-func-entry-exit=0")
+  list(APPEND tileproof_zeroed_flags -enable-trivial-auto-var-init-zero-knowing-it-will-be-removed-from-clang)
 endif()
 
 set(TILEPROOF_CUDA_ARCHITECTURES "90-real;90-virtual" CACHE STRING "What nvcc compiles for: NN-real is code, NN-virtual PTX")
@@ -67,8 +100,32 @@ function(tileproof_compile_cuda source object)
   set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
 endfunction()
 
+# Of tileproof_add_kernels(), whose variables it reads: one build of its kernels by the host compiler.
+function(tileproof_add_host_build target kind device flavour build)
+  add_library(${target} ${kind} ${host_sources})
+  add_dependencies(${target} ${arg_NAME}_prepare)
+  target_include_directories(${target} BEFORE PRIVATE
+    ${PROJECT_SOURCE_DIR}/harness/include/tileproof/shims ${PROJECT_SOURCE_DIR}/harness/include
+    ${arg_INCLUDE_DIRECTORIES})
+  # Kernels move vectors of one type over storage of another, as CUDA allows.
+  # g++ 12 fuses alternating sums and differences (vfmaddsub) in spite of -ffp-contract=off, so the host gets no such
+  # instruction: contraction is pinned by the source alone. Locals without a value are for the sanitizing build to judge.
+  target_compile_options(${target} PRIVATE ${TILEPROOF_NO_FMA} ${TILEPROOF_KEEP_LOOPS} ${TILEPROOF_VECTOR_WIDTH}
+    -ffp-contract=off -fno-strict-aliasing -Wno-unused-function -Wno-unknown-pragmas -Wno-uninitialized -Wno-maybe-uninitialized)
+  target_compile_definitions(${target} PRIVATE TILEPROOF_ON_CPU TILEPROOF_CPU_FLAVOUR=${flavour}
+    "TILEPROOF_DEVICE=\"${device}\"" TILEPROOF_BUILD=${build} "TILEPROOF_VARIANT=\"${arg_VARIANT}\""
+    "TILEPROOF_EXPECTED=\"${arg_EXPECTED}\"")
+endfunction()
+
+# Lets the static library share a program with other builds of the same sources.
+function(tileproof_separate_build target)
+  add_custom_command(TARGET ${target} POST_BUILD
+    COMMAND ${CMAKE_COMMAND} -DARCHIVE=$<TARGET_FILE:${target}> -DSUFFIX=${target} -DNM=${CMAKE_NM}
+            -DOBJCOPY=${CMAKE_OBJCOPY} ${ARGN} -P ${tileproof_cmake_dir}/separate_build.cmake VERBATIM)
+endfunction()
+
 function(tileproof_add_kernels)
-  cmake_parse_arguments(arg "CUDA" "NAME;SOURCE_DIR;PATCH;VARIANT;EXPECTED" "KERNELS;INCLUDE_DIRECTORIES" ${ARGN})
+  cmake_parse_arguments(arg "CUDA;SANITIZE" "NAME;SOURCE_DIR;PATCH;VARIANT;EXPECTED" "KERNELS;INCLUDE_DIRECTORIES" ${ARGN})
   list(TRANSFORM arg_INCLUDE_DIRECTORIES PREPEND -I OUTPUT_VARIABLE include_flags)
   set(out ${CMAKE_CURRENT_BINARY_DIR}/${arg_NAME})
   get_filename_component(dir_name ${arg_SOURCE_DIR} NAME)
@@ -92,20 +149,18 @@ function(tileproof_add_kernels)
     COMMENT "Preparing kernels ${arg_NAME}" VERBATIM)
   add_custom_target(${arg_NAME}_prepare DEPENDS ${out}/prepared)
 
-  set(definitions TILEPROOF_BUILD=${arg_NAME} "TILEPROOF_VARIANT=\"${arg_VARIANT}\""
-                  "TILEPROOF_EXPECTED=\"${arg_EXPECTED}\"")
   set_source_files_properties(${host_sources} PROPERTIES GENERATED TRUE)
-  add_library(${arg_NAME}_cpu OBJECT ${host_sources})
-  add_dependencies(${arg_NAME}_cpu ${arg_NAME}_prepare)
-  target_include_directories(${arg_NAME}_cpu BEFORE PRIVATE
-    ${PROJECT_SOURCE_DIR}/harness/include/tileproof/shims ${PROJECT_SOURCE_DIR}/harness/include
-    ${arg_INCLUDE_DIRECTORIES})
-  # Kernels move vectors of one type over storage of another, as CUDA allows.
-  # g++ 12 fuses alternating sums and differences (vfmaddsub) in spite of -ffp-contract=off, so the host gets no such
-  # instruction: contraction is pinned by the source alone.
-  target_compile_options(${arg_NAME}_cpu PRIVATE
-    ${TILEPROOF_NO_FMA} ${TILEPROOF_KEEP_LOOPS} -ffp-contract=off -fno-strict-aliasing -Wno-unused-function -Wno-unknown-pragmas)
-  target_compile_definitions(${arg_NAME}_cpu PRIVATE TILEPROOF_ON_CPU "TILEPROOF_DEVICE=\"cpu\"" ${definitions})
+  tileproof_add_host_build(${arg_NAME}_cpu OBJECT cpu fast ${arg_NAME})
+  if(arg_SANITIZE)
+    tileproof_add_host_build(${arg_NAME}_cpu_sanitizing STATIC cpu-sanitizing sanitizing ${arg_NAME}_sanitizing)
+    target_compile_options(${arg_NAME}_cpu_sanitizing PRIVATE ${tileproof_sanitizing_flags})
+    target_compile_definitions(${arg_NAME}_cpu_sanitizing PRIVATE TILEPROOF_SANITIZING)
+    tileproof_separate_build(${arg_NAME}_cpu_sanitizing -DWATCH=ON)
+    target_link_libraries(${arg_NAME}_cpu_sanitizing INTERFACE tileproof_harness)
+    tileproof_add_host_build(${arg_NAME}_cpu_zeroed STATIC cpu-zeroed zeroed ${arg_NAME}_zeroed)
+    target_compile_options(${arg_NAME}_cpu_zeroed PRIVATE ${tileproof_zeroed_flags})
+    tileproof_separate_build(${arg_NAME}_cpu_zeroed)
+  endif()
 
   if(arg_CUDA AND TILEPROOF_HAVE_CUDA)
     set(objects)

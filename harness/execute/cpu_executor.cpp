@@ -14,8 +14,9 @@
 #include <cstdio>
 #include <utility>
 
-#include "execute/fiber.h"
-#include "execute/launch_order.h"
+#include "execute/launch_limits.h"
+#include "execute/launch_state.h"
+#include "execute/launch_watcher.h"
 #include "tileproof/cuda_on_cpu.h"
 
 uint3 threadIdx;
@@ -25,52 +26,13 @@ dim3 gridDim;
 
 namespace tileproof::cpu {
 
+std::uint32_t running_thread = 0;
+
 namespace {
-
-constexpr unsigned kWarp = 32;
-constexpr std::size_t kMaxShared = 227UL * 1024;
-// What a lane receives from one that takes no part in the operation (undefined in CUDA): a NaN of every type.
-constexpr std::uint64_t kFromNobody = ~std::uint64_t{0};
-constexpr std::uint8_t kVote = 0xff;
-
-struct Warp {
-  std::uint32_t alive = 0;    // lanes that have not returned, the ones not started included
-  std::uint32_t waiting = 0;  // lanes at a warp operation
-};
 
 void carry(boost::context::detail::transfer_t transfer);
 
-struct State {
-  Order thread_order, block_order;  // of the launches to come
-  cudaError_t code = cudaSuccess;
-  std::array<char, 320> error{};
-
-  // The launch.
-  Body body = nullptr;
-  void* closure = nullptr;
-  bool failed = false;
-  Fibers fibers{carry};
-  ThreadOrder turns;
-  BlockOrder blocks;
-
-  // The block. What comes after `waited` holds only once a thread of the block has waited.
-  std::uint32_t count = 0;    // threads
-  std::uint32_t next = 0;     // position in `turns` of the next thread to start
-  std::uint32_t running = 0;  // linear index of the running thread
-  std::uint32_t runnable_count = 0;
-  bool waited = false;
-  std::uint32_t unfinished = 0;
-  std::uint32_t at_barrier = 0;
-  std::array<Warp, kMaxThreads / kWarp> warps;
-  std::array<Fiber*, kMaxThreads> fiber{};              // of each suspended thread
-  std::array<std::uint32_t, kMaxThreads> runnable{};    // suspended threads that may go on; the next is at the back
-  std::array<std::uint32_t, kMaxThreads> mask{};        // of the warp operation a thread is at
-  std::array<std::uint64_t, kMaxThreads> brought{};     // to it
-  std::array<std::uint64_t, kMaxThreads> received{};    // from it
-  std::array<std::uint8_t, kMaxThreads> source_lane{};  // whose value it asks for; kVote: all votes
-};
-
-State s;
+State s(carry);
 alignas(1024) std::array<std::byte, kMaxShared> shared_memory;
 
 template <typename... Values>
@@ -116,6 +78,9 @@ void release_barrier_if_all_there() {
       s.runnable[s.runnable_count++] = s.turns[i].thread;
     }
   }
+  if (s.watcher != nullptr) {
+    s.watcher->barrier_passes(s.count - s.unfinished, s.runnable[s.runnable_count - 1]);
+  }
 }
 
 // Carries out the warp operation with that mask when every member that has not returned is at it.
@@ -137,9 +102,14 @@ void release_warp_if_all_there(std::uint32_t warp, std::uint32_t mask) {
   for (std::uint32_t lane = 0; lane < kWarp; ++lane) {
     if ((members >> lane & 1U) != 0) {
       const std::uint32_t source = s.source_lane[first + lane];
-      const bool present = source != kVote && (members >> source & 1U) != 0;
-      s.received[first + lane] = source == kVote ? votes : present ? s.brought[first + source] : kFromNobody;
+      const bool present = source < kWarp && (members >> source & 1U) != 0;
+      s.received[first + lane] = source >= kWarp ? votes : present ? s.brought[first + source] : s.from_nobody;
     }
+  }
+  if (s.watcher != nullptr && members != 0) {
+    const std::uint32_t existing = s.count - first >= kWarp ? ~0U : (1U << (s.count - first)) - 1;
+    const std::uint32_t any = first + static_cast<std::uint32_t>(std::countr_zero(members));
+    s.watcher->warp_passes(warp, members, mask & existing, s.source_lane[any] == kSync);
   }
   s.warps[warp].waiting &= ~members;
   make_runnable(warp, members);
@@ -158,8 +128,8 @@ void begin_waiting() {
 
 // The running thread has returned; it counts as arrived wherever others wait for it.
 void finish_thread() {
-  const std::uint32_t warp = s.running / kWarp;
-  s.warps[warp].alive &= ~(1U << (s.running % kWarp));
+  const std::uint32_t warp = running_thread / kWarp;
+  s.warps[warp].alive &= ~(1U << (running_thread % kWarp));
   --s.unfinished;
   release_barrier_if_all_there();
   for (std::uint32_t lanes = s.warps[warp].waiting; lanes != 0; lanes &= lanes - 1) {
@@ -173,9 +143,11 @@ void finish_thread() {
 void fail_deadlock() {
   std::uint32_t at_barrier = 0;
   std::uint32_t at_warp = kMaxThreads;
+  std::uint32_t first_at_barrier = kMaxThreads;
   for (std::uint32_t i = 0; i < s.count; ++i) {
     const bool in_warp = (s.warps[i / kWarp].waiting >> (i % kWarp) & 1U) != 0;
     at_warp = in_warp ? std::min(at_warp, i) : at_warp;
+    first_at_barrier = is_alive(i) && !in_warp ? std::min(first_at_barrier, i) : first_at_barrier;
     at_barrier += is_alive(i) && !in_warp ? 1U : 0U;
   }
   // Everybody at the barrier would have passed it, so somebody is at a warp operation.
@@ -183,11 +155,15 @@ void fail_deadlock() {
        "deadlock in block (%u,%u,%u): thread %u waits at a warp operation with mask 0x%08x that not every member "
        "reaches; %u threads wait at __syncthreads",
        blockIdx.x, blockIdx.y, blockIdx.z, at_warp, at_warp < kMaxThreads ? s.mask[at_warp] : 0U, at_barrier);
+  if (s.watcher != nullptr) {
+    const std::array<std::uint32_t, 2> threads{at_warp, first_at_barrier};
+    s.watcher->launch_is_stuck(std::span(threads).first(at_barrier > 0 ? 2 : 1));
+  }
 }
 
 // Suspends the running thread, which has been entered among those that wait, until its turn comes.
 void wait_for_turn() {
-  const std::uint32_t thread = s.running;
+  const std::uint32_t thread = running_thread;
   Fiber* to = nullptr;
   s.fiber[thread] = s.fibers.current();
   if (s.failed) {
@@ -204,7 +180,7 @@ void wait_for_turn() {
     fail_deadlock();
   }
   s.fibers.switch_to(to != nullptr ? to : s.fibers.launcher());
-  s.running = thread;
+  running_thread = thread;
   threadIdx = s.turns[s.turns.position(thread)].index;
 }
 
@@ -214,6 +190,9 @@ bool next_block() {
   }
   s.next = 0;
   s.waited = false;
+  if (s.watcher != nullptr) {
+    s.watcher->block_begins();
+  }
   return true;
 }
 
@@ -226,7 +205,7 @@ void run_until_somebody_waits() {
     for (std::uint32_t i = 0; i < count;) {
       const ThreadOrder::Turn& turn = s.turns[i];
       threadIdx = turn.index;
-      s.running = turn.thread;
+      running_thread = turn.thread;
       s.next = ++i;
       body(closure);
       if (s.waited) {
@@ -248,7 +227,7 @@ void carry(boost::context::detail::transfer_t transfer) {
     while (s.runnable_count == 0 && s.next < s.count) {
       const ThreadOrder::Turn& turn = s.turns[s.next++];
       threadIdx = turn.index;
-      s.running = turn.thread;
+      running_thread = turn.thread;
       s.body(s.closure);
       finish_thread();
     }
@@ -274,26 +253,6 @@ void abandon_threads() {
   }
 }
 
-// Why this launch is not taken, by the limits of CUDA first of all; null when it is.
-const char* reason_against(dim3 grid, dim3 block, std::size_t shared_bytes) {
-  if (grid.x == 0 || grid.y == 0 || grid.z == 0 || block.x == 0 || block.y == 0 || block.z == 0) {
-    return "a dimension is 0";
-  }
-  if (grid.x > 0x7fffffffU || grid.y > 65535 || grid.z > 65535) {
-    return "the grid exceeds (2147483647,65535,65535)";
-  }
-  if (block.x > 1024 || block.y > 1024 || block.z > 64) {
-    return "the block exceeds (1024,1024,64)";
-  }
-  if (block.x * block.y * block.z > kMaxThreads) {
-    return "the block has more than 1024 threads";
-  }
-  if (s.block_order.kind == TILEPROOF_SHUFFLED && std::uint64_t{grid.x} * grid.y * grid.z > kMaxShuffledBlocks) {
-    return "the grid has more than 16777216 blocks, which no shuffled order holds";
-  }
-  return shared_bytes > kMaxShared ? "more than 232448 bytes of dynamic shared memory" : nullptr;
-}
-
 }  // namespace
 
 void block_barrier() {
@@ -304,21 +263,26 @@ void block_barrier() {
     begin_waiting();
   }
   ++s.at_barrier;
+  s.site[running_thread] = __builtin_return_address(0);
   release_barrier_if_all_there();
   wait_for_turn();
 }
 
 namespace {
 
-std::uint64_t warp_operation(unsigned mask, std::uint64_t value, std::uint8_t source_lane) {
+std::uint64_t warp_operation(unsigned mask, std::uint64_t value, std::uint8_t source_lane, const void* site) {
   if (!s.waited) {
     begin_waiting();
   }
-  const std::uint32_t thread = s.running;
+  const std::uint32_t thread = running_thread;
   const std::uint32_t warp = thread / kWarp;
+  s.site[thread] = site;
   if ((mask >> (thread % kWarp) & 1U) == 0) {
     fail(cudaErrorLaunchFailure, "block (%u,%u,%u): thread %u calls a warp operation whose mask 0x%08x leaves it out",
          blockIdx.x, blockIdx.y, blockIdx.z, thread, mask);
+    if (s.watcher != nullptr) {
+      s.watcher->launch_is_stuck({&thread, 1});
+    }
   } else {
     s.mask[thread] = mask;
     s.brought[thread] = value;
@@ -333,21 +297,23 @@ std::uint64_t warp_operation(unsigned mask, std::uint64_t value, std::uint8_t so
 }  // namespace
 
 std::uint64_t warp_shuffle(unsigned mask, std::uint64_t value, unsigned source_lane) {
-  return warp_operation(mask, value, static_cast<std::uint8_t>(source_lane % kWarp));
+  return warp_operation(mask, value, static_cast<std::uint8_t>(source_lane % kWarp), __builtin_return_address(0));
 }
 
 unsigned warp_vote(unsigned mask, bool vote) {
-  return static_cast<unsigned>(warp_operation(mask, vote ? 1 : 0, kVote));
+  return static_cast<unsigned>(warp_operation(mask, vote ? 1 : 0, kVote, __builtin_return_address(0)));
 }
 
-unsigned lane_id() { return s.running % kWarp; }
+void warp_sync(unsigned mask) { warp_operation(mask, 0, kSync, __builtin_return_address(0)); }
+
+unsigned lane_id() { return running_thread % kWarp; }
 
 void* dynamic_shared() { return shared_memory.data(); }
 
 const char* last_error() { return s.error.data(); }
 
 void run_grid(dim3 grid, dim3 block, std::size_t shared_bytes, Body body, void* closure) {
-  if (const char* reason = reason_against(grid, block, shared_bytes)) {
+  if (const char* reason = reason_against(grid, block, shared_bytes, s.block_order.kind == TILEPROOF_SHUFFLED)) {
     fail(cudaErrorInvalidConfiguration,
          "invalid configuration: %s (grid (%u,%u,%u), block (%u,%u,%u), %zu bytes of shared memory)", reason, grid.x,
          grid.y, grid.z, block.x, block.y, block.z, shared_bytes);
@@ -366,12 +332,35 @@ void run_grid(dim3 grid, dim3 block, std::size_t shared_bytes, Body body, void* 
   s.runnable_count = 0;
   s.turns.prepare(block, s.thread_order);
   s.blocks.prepare(grid, s.block_order);
+  if (s.watcher != nullptr) {
+    s.watcher->launch_begins(grid, block, shared_bytes, closure);
+  }
   next_block();
   s.fibers.switch_to(carrier);
+  if (s.watcher != nullptr) {
+    s.watcher->launch_ends();
+  }
   if (s.failed) {
     abandon_threads();
   }
 }
+
+void watch_launches(LaunchWatcher* watcher) { s.watcher = watcher; }
+
+const char* running_stack_top() { return s.fibers.current()->top; }
+
+const void* waiting_at(std::uint32_t thread) { return s.site[thread]; }
+
+void abandon_launch(const char* why) {
+  if (!s.waited) {
+    begin_waiting();
+  }
+  fail(cudaErrorLaunchFailure, "%s", why);
+  wait_for_turn();
+  __builtin_unreachable();
+}
+
+void fill_missing_lanes(bool set) { s.from_nobody = set ? ~std::uint64_t{0} : 0; }
 
 Schedule::Schedule(int thread_order, int block_order, std::uint64_t seed)
     : thread_order_(s.thread_order.kind),

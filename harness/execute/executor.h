@@ -32,6 +32,7 @@ struct RunOrder {
   const HostTensors* inputs = nullptr;
   bool outputs_wanted = false;  // in host memory at once; others are fetched when a judge asks for them
   RunResult* result = nullptr;
+  bool sanitize = false;  // by the sanitizing build of the subject
   // Where a launch is captured with the contents of one problem and replayed on those of `problem`: the former, and its
   // inputs as above. Executors of devices without graphs are given none.
   const Problem* captured_problem = nullptr;
@@ -51,7 +52,7 @@ class Executor {
   virtual void fetch(RunResult& result) = 0;
 };
 
-std::unique_ptr<Executor> make_cpu_executor();
+std::unique_ptr<Executor> make_cpu_executor();  // of every build for the CPU
 
 std::int64_t steady_ns();
 

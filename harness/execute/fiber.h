@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "execute/launch_limits.h"
+
 #if defined(__SANITIZE_ADDRESS__)
 #define TILEPROOF_ASAN_FIBERS 1
 #elif defined(__has_feature)
@@ -25,8 +27,6 @@
 #endif
 
 namespace tileproof::cpu {
-
-constexpr std::size_t kStackBytes = 64UL * 1024;
 
 struct Fiber {
   boost::context::detail::fcontext_t resume = nullptr;  // where it goes on; null: at its beginning

@@ -49,8 +49,8 @@ LaunchRequest::LaunchRequest(const Problem& problem, const Tiling& tiling, const
   request_.message_size = message_.size();
 }
 
-void LaunchRequest::submit(const Subject& subject, RunResult& result) {
-  const std::int32_t status = subject.raw->launch(&request_);
+void LaunchRequest::submit(const tileproof_subject& build, RunResult& result) {
+  const std::int32_t status = build.launch(&request_);
   result.status = status == TILEPROOF_LAUNCHED  ? RunResult::Status::ok
                   : status == TILEPROOF_REFUSED ? RunResult::Status::refused
                                                 : RunResult::Status::failed;

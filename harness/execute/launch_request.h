@@ -21,7 +21,7 @@ class LaunchRequest {
   LaunchRequest& operator=(const LaunchRequest&) = delete;
 
   // Launches, and writes status and message into `result`.
-  void submit(const Subject& subject, RunResult& result);
+  void submit(const tileproof_subject& build, RunResult& result);
 
  private:
   std::vector<tileproof_tensor> tensors_;

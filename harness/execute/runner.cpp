@@ -4,12 +4,12 @@
 
 #include "execute/launch_request.h"
 #include "memory/arena.h"
+#include "sanitize/sanitizing_executor.h"
 
 namespace tileproof {
 
-namespace {
-
-void fill(Arena& arena, const Problem& problem, const Tiling& tiling, const Memory& memory, const HostTensors& inputs) {
+void fill_arena(Arena& arena, const Problem& problem, const Tiling& tiling, const Memory& memory,
+                const HostTensors& inputs) {
   arena.prepare(lay_out(problem, memory), memory.guard, overrun_rows(tiling));
   for (const Placed& placed : arena.tensors()) {
     if (placed.layout.shape.spec->role != Role::out) {
@@ -20,7 +20,7 @@ void fill(Arena& arena, const Problem& problem, const Tiling& tiling, const Memo
   }
 }
 
-void collect(Arena& arena, const Memory& memory, const HostTensors& inputs, RunResult& result) {
+void collect_results(Arena& arena, const Memory& memory, const HostTensors& inputs, RunResult& result) {
   result.damage = arena.damage(memory.guard);
   result.outputs.resize(inputs.size());
   for (const Placed& placed : arena.tensors()) {
@@ -38,24 +38,22 @@ void collect(Arena& arena, const Memory& memory, const HostTensors& inputs, RunR
   }
 }
 
-}  // namespace
-
 RunResult execute_run(Arena& arena, const Subject& subject, const Problem& problem, const Tiling& tiling,
                       const Memory& memory, const HostTensors& inputs) {
   RunResult result;
   {
     const Stopwatch watch(stage_times().fill);
-    fill(arena, problem, tiling, memory, inputs);
+    fill_arena(arena, problem, tiling, memory, inputs);
   }
   {
     const Stopwatch watch(stage_times().kernel);
     LaunchRequest request(problem, tiling, arena.tensors());
     const LaunchScope launching;
-    request.submit(subject, result);
+    request.submit(*subject.raw, result);
   }
   if (result.status == RunResult::Status::ok) {
     const Stopwatch watch(stage_times().gather);
-    collect(arena, memory, inputs, result);
+    collect_results(arena, memory, inputs, result);
   }
   return result;
 }
@@ -81,7 +79,7 @@ class CpuExecutor : public Executor {
 
 }  // namespace
 
-std::unique_ptr<Executor> make_cpu_executor() { return std::make_unique<CpuExecutor>(); }
+std::unique_ptr<Executor> make_cpu_executor() { return make_sanitizing_executor(std::make_unique<CpuExecutor>()); }
 
 std::int64_t steady_ns() {
   timespec now{};

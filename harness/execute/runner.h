@@ -13,6 +13,11 @@ class Arena;  // memory/arena.h
 RunResult execute_run(Arena& arena, const Subject& subject, const Problem& problem, const Tiling& tiling,
                       const Memory& memory, const HostTensors& inputs);
 
+// Its parts: what the tensors hold before the launch, and what they hold after it.
+void fill_arena(Arena& arena, const Problem& problem, const Tiling& tiling, const Memory& memory,
+                const HostTensors& inputs);
+void collect_results(Arena& arena, const Memory& memory, const HostTensors& inputs, RunResult& result);
+
 }  // namespace tileproof
 
 #endif

@@ -99,6 +99,23 @@ Subject read_subject(const tileproof_subject* raw) {
   return subject;
 }
 
+// Whether it is the sanitizing or zeroed build of a subject that was read before; then that one knows it.
+bool is_other_build(std::vector<Subject>& loaded, const tileproof_subject* raw) {
+  const std::string_view device = raw->device;
+  if (device != "cpu-sanitizing" && device != "cpu-zeroed") {
+    return false;
+  }
+  for (Subject& subject : loaded) {
+    if (std::string_view(subject.raw->device) == "cpu" && std::string_view(subject.raw->operation) == raw->operation &&
+        std::string_view(subject.raw->variant) == raw->variant) {
+      (device == "cpu-zeroed" ? subject.zeroed : subject.sanitizing) = raw;
+      return true;
+    }
+  }
+  throw InputError(fmt::format("a plug-in offers '{}{}' for {}, but not for cpu, which is expected before it",
+                               raw->operation, raw->variant, device));
+}
+
 }  // namespace
 
 Limit parse_limit(std::string_view text) {
@@ -157,10 +174,20 @@ std::optional<std::string> outside_limits(const Subject& subject, const Tiling& 
   return std::nullopt;
 }
 
+std::optional<std::string> outside_limits(const Subject& subject, const Case& c) {
+  auto reason = outside_limits(subject, c.problem);
+  for (const Tiling& tiling : c.tilings) {
+    reason = reason ? reason : outside_limits(subject, tiling);
+  }
+  return reason;
+}
+
 void load_subjects() {
   std::vector<Subject> loaded;
   for (const tileproof_subject* raw : builtin_subjects()) {
-    loaded.push_back(read_subject(raw));
+    if (!is_other_build(loaded, raw)) {
+      loaded.push_back(read_subject(raw));
+    }
   }
   registry() = std::move(loaded);
 }

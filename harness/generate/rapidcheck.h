@@ -5,11 +5,17 @@
 #ifndef TILEPROOF_GENERATE_RAPIDCHECK_H
 #define TILEPROOF_GENERATE_RAPIDCHECK_H
 
+#include <ostream>
+#include <tuple>
+#include <vector>
+
 #include <rapidcheck.h>
 
 #include "generate/generator.h"
 
 namespace tileproof {
+
+inline void showValue(const Case& c, std::ostream& out) { out << text(c); }
 
 inline rc::Gen<Case> arbitrary_case() {
   return rc::gen::map(rc::gen::tuple(rc::gen::arbitrary<std::uint64_t>(), rc::gen::arbitrary<std::uint64_t>()),

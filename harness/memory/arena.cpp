@@ -84,7 +84,9 @@ void paint_dense(const Placed& placed, GuardFill guard) {
                placed.before + bytes_of(placed.layout, placed.layout.extent) + placed.after);
 }
 
-// The coordinates of an element offset, most significant axis first, clipped to what the strides say.
+}  // namespace
+
+// Most significant axis first, clipped to what the strides say.
 std::string place_text(const Layout& layout, std::int64_t element) {
   std::string result;
   std::string past;
@@ -106,6 +108,8 @@ std::string place_text(const Layout& layout, std::int64_t element) {
   }
   return fmt::format("{}[{}]{}", layout.shape.spec->name, result, past);
 }
+
+namespace {
 
 void collect(const Placed& placed, GuardFill guard, std::int64_t at, std::int64_t count, GuardDamage& damage) {
   const auto element = static_cast<std::int64_t>(size_of(placed.layout.shape.dtype));

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -45,6 +46,10 @@ Placement place(const std::vector<Layout>& layouts, std::int64_t overrun_rows);
 // Where a sparse tensor goes in a reservation that starts at canary position 0 and of which only `mapped` is to be
 // mapped, in pages of `page` bytes. Returns the size of the reservation.
 std::size_t place_sparse(Placed& placed, std::size_t page);
+
+// The coordinates of an element offset from the base, inside the tensor or not: "q[token=1, head=0, dim=2]", and past
+// which bound it lies.
+std::string place_text(const Layout& layout, std::int64_t element);
 
 // What changed in the guards around and inside tensors that lie in host memory.
 std::vector<GuardDamage> guard_damage(const std::vector<Placed>& tensors, GuardFill guard);

@@ -166,6 +166,7 @@ std::vector<Parameter> common_parameters() {
   data.min = 0;
   data.max = 999'999'999;
   data.always_shown = true;
+  data.contents = true;
   result.push_back(data);
   return result;
 }

@@ -334,6 +334,15 @@ std::string text(const Case& c) {
   return line;
 }
 
+Value parse_value_of(const Parameter& parameter, std::string_view word) {
+  auto value = parse_value(parameter, word);
+  if (!value) {
+    throw InputError(
+        fmt::format("key '{}': value '{}' given, expected {}", parameter.key, word, expected_text(parameter)));
+  }
+  return std::move(*value);
+}
+
 Case parse_case(std::string_view line) {
   const std::vector<Word> all = words(line);
   std::vector<std::string> names;

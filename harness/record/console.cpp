@@ -125,13 +125,18 @@ std::size_t wrapped_lines(const std::string& text) {
 // What failed, where, how, and the line that replays it. `numbers`: the cases shown so far, and under which number.
 std::string finding_text(const Finding& finding, const SubjectReport& subject, std::size_t number, bool colour,
                          std::map<std::string, std::size_t>& numbers) {
-  std::string out = fmt::format("\n{}. {}  in {} of {} cases; the smallest:\n", number,
-                                painted(finding.signature, "31;1", colour), finding.count, subject.cases);
-  out += fmt::format("   {}\n", finding.message);
-  for (const std::string& line : finding.evidence) {
+  const Shown shown = shown_of(finding);
+  const std::string_view which = !finding.minimal            ? "the smallest"
+                                 : finding.minimal->complete ? "minimal"
+                                                             : "minimised as far as the time allowed";
+  std::string out = fmt::format("\n{}. {}  in {} of {} cases; {}:\n", number,
+                                painted(finding.signature, "31;1", colour), finding.count, subject.cases, which);
+  out += fmt::format("   {}\n", shown.message);
+  for (const std::string& line : shown.evidence) {
     out += fmt::format("   {}\n", line);
   }
-  const auto [known, fresh] = numbers.try_emplace(replay_line(finding), number);
+  out += finding.condition.empty() ? std::string() : fmt::format("   {}\n", finding.condition);
+  const auto [known, fresh] = numbers.try_emplace(replay_line(shown.case_text, finding.subject), number);
   return out + (fresh ? fmt::format("   {}\n", known->first) : fmt::format("   replay: as {}\n", known->second));
 }
 
@@ -185,12 +190,25 @@ std::string verdict_word(const Tally& tally) {
                                                         : "not tried";
 }
 
-std::string replay_line(const Finding& finding) {
+std::string replay_line(const std::string& case_text, const std::string& subject) {
   std::string quoted;
-  for (const char c : finding.case_text) {
+  for (const char c : case_text) {
     quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   }
-  return fmt::format("tileproof replay '{}' --subject {}", quoted, finding.subject);
+  return fmt::format("tileproof replay '{}' --subject {}", quoted, subject);
+}
+
+Shown shown_of(const Finding& finding) {
+  if (!finding.minimal) {
+    return {finding.case_text, finding.message, finding.evidence};
+  }
+  const MinimalCase& minimal = *finding.minimal;
+  Shown shown{minimal.case_text, minimal.message, minimal.evidence};
+  if (minimal.failures < minimal.launches) {
+    shown.evidence.push_back(
+        fmt::format("it comes and goes: {} of {} tries failed", minimal.failures, minimal.launches));
+  }
+  return shown;
 }
 
 bool judged_nothing(const CheckReport& report) {
@@ -216,6 +234,9 @@ std::string console_text(const CheckReport& report, bool colour) {
       out += fmt::format("{} refused, first because: {}\n", subject.subject->name, subject.refusal);
     }
   }
+  if (report.sanitize_every > 1) {
+    out += fmt::format("the sanitizing build ran one case in {} (--sanitize 1: every one)\n", report.sanitize_every);
+  }
   findings(report, colour, out);
   std::uint64_t cases = 0;
   std::uint64_t launches = 0;
@@ -232,6 +253,7 @@ std::string console_text(const CheckReport& report, bool colour) {
         }));
   }
   const std::string text = count > 0                    ? counted(count, "finding", "findings")
+                           : !report.gave_up.empty()    ? "ended early, nothing failed so far"
                            : report.interrupted_by != 0 ? "interrupted, nothing failed so far"
                            : judged_nothing(report)     ? "nothing judged"
                            : untried > 0                ? "held where tried"

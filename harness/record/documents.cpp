@@ -37,8 +37,9 @@ void add_testcase(const SubjectReport& subject, std::string_view property, const
   std::string failures;
   for (const Finding& finding : subject.findings) {
     if (finding.property == property) {
-      failures += xml(fmt::format("{} in {} cases\n{}\n{}\n{}\n\n", finding.signature, finding.count, finding.message,
-                                  fmt::join(finding.evidence, "\n"), replay_line(finding)));
+      const Shown shown = shown_of(finding);
+      failures += xml(fmt::format("{} in {} cases\n{}\n{}\n{}\n\n", finding.signature, finding.count, shown.message,
+                                  fmt::join(shown.evidence, "\n"), replay_line(shown.case_text, finding.subject)));
     }
   }
   const std::string word = failures.empty() ? verdict_word(tally) : std::string("FAILED");
@@ -73,6 +74,33 @@ Suite suite_of(const CheckReport& report, const SubjectReport& subject) {
   return suite;
 }
 
+nlohmann::json finding_json(const Finding& finding) {
+  using nlohmann::json;
+  json entry{{"property", finding.property},
+             {"signature", finding.signature},
+             {"count", finding.count},
+             {"first_case", finding.first_case},
+             {"case_number", finding.case_number},
+             {"case", finding.case_text},
+             {"elements", finding.elements},
+             {"message", finding.message},
+             {"evidence", finding.evidence},
+             {"replay", replay_line(finding.case_text, finding.subject)}};
+  entry["condition"] = finding.condition;
+  if (const auto& minimal = finding.minimal) {
+    entry["minimal"] = {{"case", minimal->case_text},
+                        {"signature", minimal->signature},
+                        {"message", minimal->message},
+                        {"evidence", minimal->evidence},
+                        {"complete", minimal->complete},
+                        {"tried", minimal->tried},
+                        {"failures", minimal->failures},
+                        {"launches", minimal->launches},
+                        {"replay", replay_line(minimal->case_text, finding.subject)}};
+  }
+  return entry;
+}
+
 }  // namespace
 
 std::string json_text(const CheckReport& report) {
@@ -83,7 +111,9 @@ std::string json_text(const CheckReport& report) {
             {"seconds", report.seconds},
             {"jobs", report.jobs},
             {"interrupted", report.interrupted_by != 0},
+            {"gave_up", report.gave_up},
             {"largest_error_over_bound", report.largest_error_over_bound},
+            {"sanitize_every", report.sanitize_every},
             {"subjects", json::array()}};
   for (const SubjectReport& subject : report.subjects) {
     json entry{{"subject", subject.subject->name}, {"cases", subject.cases},      {"launches", subject.launches},
@@ -100,16 +130,7 @@ std::string json_text(const CheckReport& report) {
                                      {"not_applicable", tally.not_applicable}});
     }
     for (const Finding& finding : subject.findings) {
-      entry["findings"].push_back({{"property", finding.property},
-                                   {"signature", finding.signature},
-                                   {"count", finding.count},
-                                   {"first_case", finding.first_case},
-                                   {"case_number", finding.case_number},
-                                   {"case", finding.case_text},
-                                   {"elements", finding.elements},
-                                   {"message", finding.message},
-                                   {"evidence", finding.evidence},
-                                   {"replay", replay_line(finding)}});
+      entry["findings"].push_back(finding_json(finding));
     }
     root["subjects"].push_back(std::move(entry));
   }

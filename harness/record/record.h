@@ -14,7 +14,15 @@ std::string json_text(const CheckReport& report);
 std::string junit_text(const CheckReport& report);
 
 // "tileproof replay '...' --subject ...", quoted for a shell.
-std::string replay_line(const Finding& finding);
+std::string replay_line(const std::string& case_text, const std::string& subject);
+
+// What is shown of a finding: its minimal case where there is one, else the smallest that the check met.
+struct Shown {
+  std::string case_text;
+  std::string message;
+  std::vector<std::string> evidence;
+};
+Shown shown_of(const Finding& finding);
 
 // Whether no property judged a single case: that is no pass.
 bool judged_nothing(const CheckReport& report);

@@ -1,9 +1,6 @@
 #include "search/check.h"
 
 #include <algorithm>
-#include <array>
-#include <atomic>
-#include <csignal>
 #include <map>
 #include <memory>
 #include <new>
@@ -14,6 +11,7 @@
 
 #include "generate/generator.h"
 #include "search/check_work.h"
+#include "search/interrupt.h"
 #include "search/worker_pool.h"
 
 namespace tileproof {
@@ -21,37 +19,6 @@ namespace tileproof {
 namespace {
 
 using nlohmann::json;
-
-std::atomic<int> interrupted_by{0};
-
-void on_interrupt(int signal) { interrupted_by = signal; }
-
-// What asks a process to end, ends the check instead, with what it has. Signals that the caller had ignored stay so.
-class InterruptScope {
- public:
-  InterruptScope() {
-    interrupted_by = 0;
-    for (std::size_t i = 0; i < old_.size(); ++i) {
-      sigaction(kSignals[i], nullptr, &old_[i]);
-      if (old_[i].sa_handler != SIG_IGN) {
-        struct sigaction action {};
-        action.sa_handler = on_interrupt;
-        sigaction(kSignals[i], &action, nullptr);
-      }
-    }
-  }
-  ~InterruptScope() {
-    for (std::size_t i = 0; i < old_.size(); ++i) {
-      sigaction(kSignals[i], &old_[i], nullptr);
-    }
-  }
-  InterruptScope(const InterruptScope&) = delete;
-  InterruptScope& operator=(const InterruptScope&) = delete;
-
- private:
-  static constexpr std::array<int, 3> kSignals = {SIGINT, SIGTERM, SIGHUP};
-  std::array<struct sigaction, kSignals.size()> old_{};
-};
 
 // Findings as they arrive, one per subject and signature. The case shown is the smallest, so that a person can follow
 // it; of equally small ones the first, so that it does not depend on which worker was faster.
@@ -232,20 +199,28 @@ CheckReport run_check(const CheckOptions& options) {
   callbacks.work = [&](const WorkerSide& side) { do_work(options, work, board, side); };
   callbacks.message = [&](const std::string& line) { ledger.message(line); };
   callbacks.death = [&](const Death& death) { ledger.death(death); };
-  callbacks.stop = [] { return interrupted_by != 0; };
+  callbacks.stop = [] { return interrupted_by() != 0; };
   callbacks.tick = [&] {
     if (options.progress) {
       options.progress(progress_of(options, board, ledger.size(), elapsed()));
     }
   };
-  run_pool(crew.workers, crew.lanes, options.timeout_seconds, callbacks);
   CheckReport report;
+  try {
+    run_pool(crew.workers, crew.lanes, options.timeout_seconds, callbacks);
+  } catch (const EnvironmentError& error) {
+    report.gave_up = error.what();
+  }
   report.seed = options.seed;
   report.seconds = elapsed();
   report.jobs = crew.workers * crew.lanes;
   report.properties = options.properties;
-  report.interrupted_by = interrupted_by;
+  report.interrupted_by = interrupted_by();
   report.largest_error_over_bound = board.largest();
+  const bool sanitizes =
+      std::any_of(options.properties.begin(), options.properties.end(), [](auto* p) { return p->sanitizes(); }) &&
+      std::any_of(options.subjects.begin(), options.subjects.end(), [](auto* s) { return s->sanitizing != nullptr; });
+  report.sanitize_every = sanitizes ? options.sanitize_every : 0;
   for (std::size_t i = 0; i < options.subjects.size(); ++i) {
     report.subjects.push_back(report_of(options, board, i, ledger));
   }

@@ -122,10 +122,12 @@ class Lane {
  private:
   void run_batch(std::size_t subject, std::uint64_t from, const std::vector<Case>& cases) {
     const std::uint64_t launches = engine_.launches();
-    std::vector<std::vector<Judged>> judged = check(subject, cases);
+    // Batches are for a GPU, where nothing is sanitized.
+    const bool sanitize = work_.sanitizes(subject, from);
+    std::vector<std::vector<Judged>> judged = check(subject, cases, sanitize);
     for (std::size_t i = 0; i < cases.size() && (i == 0 || !board_.subject(subject).done); ++i) {
       if (cases.size() > 1) {
-        judge_alone(subject, cases[i], judged[i]);
+        judge_alone(subject, cases[i], judged[i], sanitize);
       }
       ++board_.subject(subject).cases;
       for (std::size_t p = 0; p < judged[i].size(); ++p) {
@@ -136,9 +138,9 @@ class Lane {
     board_.subject(subject).launches += engine_.launches() - launches;
   }
 
-  std::vector<std::vector<Judged>> check(std::size_t subject, std::span<const Case> cases) {
+  std::vector<std::vector<Judged>> check(std::size_t subject, std::span<const Case> cases, bool sanitize) {
     try {
-      return engine_.check(*options_.subjects[subject], cases, options_.properties);
+      return engine_.check(*options_.subjects[subject], cases, options_.properties, sanitize);
     } catch (const EnvironmentError& error) {
       if (cases.size() == 1) {
         return {{options_.properties.size(), Judged{Verdict::refused, false, error.what(), std::nullopt}}};
@@ -151,19 +153,19 @@ class Lane {
     // One of them asks for what cannot be had: only that one is to suffer.
     std::vector<std::vector<Judged>> judged;
     for (const Case& c : cases) {
-      judged.push_back(check(subject, {&c, 1}).front());
+      judged.push_back(check(subject, {&c, 1}, sanitize).front());
     }
     return judged;
   }
 
   // In a batch a stray write of one case can land in another's memory. So what failed there is judged by a run of its
   // own, unless that held: then it depends on timing or on the others, and stays failed.
-  void judge_alone(std::size_t subject, const Case& c, std::vector<Judged>& in_batch) {
+  void judge_alone(std::size_t subject, const Case& c, std::vector<Judged>& in_batch, bool sanitize) {
     const auto failed = [](const Judged& judged) { return judged.verdict == Verdict::failed; };
     if (std::none_of(in_batch.begin(), in_batch.end(), failed)) {
       return;
     }
-    std::vector<Judged> alone = check(subject, {&c, 1}).front();
+    std::vector<Judged> alone = check(subject, {&c, 1}, sanitize).front();
     for (std::size_t i = 0; i < alone.size(); ++i) {
       if (failed(in_batch[i]) && alone[i].verdict == Verdict::held) {
         alone[i] = std::move(in_batch[i]);

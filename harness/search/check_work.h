@@ -57,6 +57,12 @@ class Work {
     return unit < own || (options_.cases ? unit - own < *options_.cases : steady_ns() < deadline(subject));
   }
 
+  // Whether the unit is of the share that is judged by the sanitizing build too.
+  bool sanitizes(std::size_t subject, std::uint64_t unit) const {
+    const std::uint64_t own = corpus_[subject].size();
+    return options_.sanitize_every > 0 && (unit < own || (unit - own) % options_.sanitize_every == 0);
+  }
+
  private:
   std::int64_t deadline(std::size_t subject) const {
     const double share = options_.seconds * static_cast<double>(subject + 1) / static_cast<double>(corpus_.size());

@@ -292,6 +292,13 @@ std::vector<Bounded> reference_values(const Results& results, RunId id) {
   return result;
 }
 
+std::vector<Bounded> reference_of(const Problem& problem, const Subject& subject, const HostTensors& inputs) {
+  std::vector<Bounded> result;
+  Collector collector(inputs, result, problem, true);
+  problem.operation().reference(problem, subject.raw->arithmetic, inputs, collector);
+  return result;
+}
+
 std::optional<Failure> compare_with_reference(const CaseContext& context, const Results& results, RunId id) {
   const HostTensors& outputs = results.outputs(id);
   const Problem& problem = results.problem_of(id);
@@ -305,7 +312,8 @@ std::optional<Failure> compare_with_reference(const CaseContext& context, const 
   Failure failure;
   failure.tensor = tensor.shape.spec->name;
   failure.where = miss.copied ? "copied" : "computed";
-  failure.kind = miss.copied ? "differs" : "past_bound";
+  failure.kind = "wrong";
+  failure.run = id;
   failure.message = fmt::format("{} is {:.9g}, expected {:.9g}{} ({} of {} elements wrong)",
                                 element_name(tensor.shape, miss.element), tensor.at(miss.element), miss.expected,
                                 miss.copied ? " bit for bit" : fmt::format(" within {:.3g}", miss.bound), judge.misses,
@@ -391,6 +399,7 @@ std::optional<Failure> compare_runs(const CaseContext& context, const Results& r
       failure.tensor = left.shape.spec->name;
       failure.where = "values";
       failure.kind = std::string(kind);
+      failure.run = b;
       failure.message =
           fmt::format("{} is {:.9g} in one run and {:.9g} in the other{} ({} of {} elements differ)",
                       element_name(left.shape, difference.a), left.at(difference.a), right.at(difference.b),

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 #include <iostream>
+#include <sstream>
 
 #include <fmt/format.h>
 
@@ -16,6 +17,7 @@ namespace tileproof {
 
 namespace {
 
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // some editors put it in front
 constexpr std::size_t kLongestLine = std::size_t{64} * 1024;
 
 [[noreturn]] void refuse(const std::string& path, const std::string& why) {
@@ -46,6 +48,9 @@ std::vector<Case> read_stream(std::istream& stream, const std::string& path) {
   std::size_t number = 1;
   try {
     for (std::string line; next_line(stream, line); ++number) {
+      if (number == 1 && line.rfind(kByteOrderMark, 0) == 0) {
+        line.erase(0, kByteOrderMark.size());
+      }
       const std::size_t first = line.find_first_not_of(" \t\r");
       if (first != std::string::npos && line[first] != '#') {
         cases.push_back(read_case(line));
@@ -101,6 +106,11 @@ std::vector<Case> read_corpus(const std::string& path) {
     refuse(path, std::strerror(errno));
   }
   return read_stream(file, path);
+}
+
+std::vector<Case> read_corpus_text(std::string_view text, const std::string& name) {
+  std::istringstream stream{std::string(text)};
+  return read_stream(stream, name);
 }
 
 }  // namespace tileproof

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tileproof/model.h"
@@ -21,6 +22,9 @@ Case read_case(std::string_view line);
 // The cases of a file or pipe; "-" is standard input. Throws InputError naming file and line; a file without a single
 // case is refused too.
 std::vector<Case> read_corpus(const std::string& path);
+
+// The same from text; `name` stands for the file in messages.
+std::vector<Case> read_corpus_text(std::string_view text, const std::string& name);
 
 }  // namespace tileproof
 

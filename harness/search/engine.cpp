@@ -136,8 +136,8 @@ bool gather_inputs(const RunRequest& request, const std::vector<Problem>& proble
 void add_runs_of_others(const Property& property, const Subject& subject, const Plan& plan,
                         const std::vector<RunResult>& runs, Expectation& expectation) {
   for (RunId id = 0; id < runs.size(); ++id) {
-    if (plan.runs()[id].subject != &subject) {
-      continue;
+    if (plan.runs()[id].subject != &subject || plan.runs()[id].sanitize) {
+      continue;  // what a sanitizing build does is for those who asked for it
     }
     if (property.judges_failed_launches() && runs[id].status == RunResult::Status::failed) {
       expectation.applies = true;
@@ -165,7 +165,8 @@ Judged judge_one(const Property& property, const CaseContext& context, const Exp
       judged.reason = runs[id].message;
       return judged;
     }
-    if (runs[id].status == RunResult::Status::failed && !property.judges_failed_launches()) {
+    const bool failed = runs[id].status == RunResult::Status::failed;
+    if (failed && !property.judges_failed_launches() && !property.sanitizes()) {
       judged.verdict = Verdict::not_applicable;
       judged.reason = "a launch failed: " + runs[id].message;
       return judged;
@@ -173,15 +174,13 @@ Judged judge_one(const Property& property, const CaseContext& context, const Exp
   }
   judged.failure = property.judge(context, expectation, results);
   judged.verdict = judged.failure ? Verdict::failed : Verdict::held;
-  return judged;
-}
-
-std::optional<std::string> outside_limits(const Subject& subject, const Case& c) {
-  auto reason = tileproof::outside_limits(subject, c.problem);
-  for (const Tiling& tiling : c.tilings) {
-    reason = reason ? reason : tileproof::outside_limits(subject, tiling);
+  for (const RunId id : expectation.runs) {
+    if (property.sanitizes() && !judged.failure && runs[id].status == RunResult::Status::failed) {
+      judged.verdict = Verdict::not_applicable;  // it ended before everything was seen
+      judged.reason = "a launch failed: " + runs[id].message;
+    }
   }
-  return reason;
+  return judged;
 }
 
 }  // namespace
@@ -216,7 +215,7 @@ void Engine::execute(std::vector<Planned>& planned) {
           RunOrder order{request.subject, &p.plan.problems()[request.problem],
                          &request.tiling, &request.memory,
                          &inputs,         wanted[id] || id == 0,
-                         &result};
+                         &result,         request.sanitize};
           if (request.captured_with) {
             order.captured_problem = &p.plan.problems()[*request.captured_with];
             order.captured_inputs = &(*p.inputs)[*request.captured_with];
@@ -232,7 +231,7 @@ void Engine::execute(std::vector<Planned>& planned) {
 }
 
 std::vector<std::vector<Judged>> Engine::check(const Subject& subject, std::span<const Case> cases,
-                                               const std::vector<const Property*>& properties) {
+                                               const std::vector<const Property*>& properties, bool sanitize) {
   const std::string adjoint = subject.operation->algebra().adjoint;
   const Subject* const partner = adjoint.empty() ? nullptr : clean_subject(adjoint, subject.raw->device);
   inputs_.resize(std::max(inputs_.size(), cases.size()));
@@ -244,7 +243,9 @@ std::vector<std::vector<Judged>> Engine::check(const Subject& subject, std::span
       continue;
     }
     for (const Property* property : properties) {
-      p.expectations.push_back(property->plan(p.context, p.plan));
+      p.expectations.push_back(property->sanitizes() && !sanitize
+                                   ? Expectation::no("the case is not of the share that the sanitizing build runs")
+                                   : property->plan(p.context, p.plan));
     }
     p.runs.resize(p.plan.runs().size());
     p.levels = levels_of(p.plan);
@@ -272,6 +273,11 @@ std::vector<std::vector<Judged>> Engine::check(const Subject& subject, std::span
       add_runs_of_others(*properties[i], subject, p.plan, p.runs, p.expectations[i]);
       note_progress();
       judged.push_back(judge_one(*properties[i], p.context, p.expectations[i], results, p.runs));
+      if (closer_ && judged.back().failure) {
+        const std::vector<std::string> more = closer_(p.context, results, *judged.back().failure);
+        auto& evidence = judged.back().failure->evidence;
+        evidence.insert(evidence.end(), more.begin(), more.end());
+      }
     }
     for (HostTensors& inputs : *p.inputs) {
       recycle_inputs(inputs, spare_);

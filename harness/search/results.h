@@ -69,6 +69,8 @@ struct Bounded {
 };
 // What the run should have put out; indexed by tensor, absent tensors are empty.
 std::vector<Bounded> reference_values(const Results& results, RunId id);
+// The same for inputs of anybody's making.
+std::vector<Bounded> reference_of(const Problem& problem, const Subject& subject, const HostTensors& inputs);
 
 // "q[token=3, head=8, dim=70]".
 std::string element_name(const TensorShape& shape, std::int64_t element);

@@ -191,11 +191,7 @@ std::string how_it_ended(int status, const Worker& worker) {
   if (worker.timed_out) {
     return kTimeout;
   }
-  if (WIFSIGNALED(status)) {
-    const char* name = sigabbrev_np(WTERMSIG(status));
-    return name == nullptr ? fmt::format("signal {}", WTERMSIG(status)) : fmt::format("SIG{}", name);
-  }
-  if (WEXITSTATUS(status) == kDeviceLost) {
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kDeviceLost) {
     if (worker.alone->error[0] != '\0') {
       return worker.alone->error.data();
     }
@@ -205,7 +201,7 @@ std::string how_it_ended(int status, const Worker& worker) {
       }
     }
   }
-  return fmt::format("exit {}", WEXITSTATUS(status));
+  return end_of_process(status);
 }
 
 // Drops the suspects that have been tried: those before `unit` of `subject`, which is in the first range left.
@@ -324,6 +320,14 @@ void kill_late(Worker& worker, double timeout_seconds, bool stopping) {
 }
 
 }  // namespace
+
+std::string end_of_process(int status) {
+  if (!WIFSIGNALED(status)) {
+    return fmt::format("exit {}", WEXITSTATUS(status));
+  }
+  const char* name = sigabbrev_np(WTERMSIG(status));
+  return name == nullptr ? fmt::format("signal {}", WTERMSIG(status)) : fmt::format("SIG{}", name);
+}
 
 void end_with_lost_device(Slot& slot, const char* error) {
   std::snprintf(slot.error.data(), slot.error.size(), "%s", error);

@@ -67,6 +67,9 @@ struct PoolCallbacks {
 // EnvironmentError when processes or memory cannot be had.
 void run_pool(int workers, int lanes, double timeout_seconds, const PoolCallbacks& callbacks);
 
+// What became of a process, by the status that wait gave: "SIGSEGV", "exit 3".
+std::string end_of_process(int status);
+
 // In a worker whose device is lost: leaves the error's name for the supervisor and ends the process.
 [[noreturn]] void end_with_lost_device(Slot& slot, const char* error);
 

@@ -65,7 +65,9 @@ inline Positions bind_positions(const tileproof_launch* launch) {
 }
 
 // One block per token and group of block_h heads. threadIdx.x walks the pairs of a head and threadIdx.y the heads;
-// num_warps bounds the threads of a block, except that a block always holds one whole head, and no thread idles.
+// num_warps bounds the threads of a block, except that a block always holds one whole head. A thread has
+// kHeadsPerThread heads before there is another row of threads: their loads are in flight together, and the angles,
+// which all heads of a token share, are loaded once for all of them.
 struct BlockShape {
   dim3 grid;
   dim3 block;
@@ -79,7 +81,8 @@ BlockShape block_shape(const tileproof_launch* launch, int64_t tokens, int least
   const int threads = 32 * static_cast<int>(tileproof::tiling(launch, "num_warps"));
   const int half = bind_int(launch, "emb_dim") / 2;
   const int columns = (half + kPairs<T> - 1) / kPairs<T>;
-  const int useful_rows = std::max(std::min(block_h, head_num), least_rows);
+  const int heads = std::min(block_h, head_num);
+  const int useful_rows = std::max((heads + kHeadsPerThread - 1) / kHeadsPerThread, least_rows);
   const int rows = std::clamp(threads / columns, 1, useful_rows);
   const int head_blocks = (head_num + block_h - 1) / block_h;
   return {dim3(static_cast<unsigned>(tokens), head_blocks), dim3(columns, rows), block_h};

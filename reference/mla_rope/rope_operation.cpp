@@ -68,19 +68,27 @@ std::int64_t cp_position(std::int64_t token, std::int64_t length, std::int64_t r
   return token < first ? token + rank * first : token - first + size * first + (size - rank - 1) * (length / 2);
 }
 
+// How many tokens of every sequence this rank has.
+template <typename Visit>
+void for_each_local_length(const Problem& problem, Visit&& visit) {
+  const std::int64_t size = cp_size(problem);
+  std::int64_t global = 0;
+  for (const std::int64_t item : problem.list("seqlens")) {
+    visit((global + item) / size - global / size);
+    global += item;
+  }
+}
+
 // The largest position of any token, in closed form: shapes are asked for far more often than positions.
 std::int64_t largest_position(const Problem& problem) {
   const Value& cp = problem.value("cp");
   std::int64_t largest = 0;
-  std::int64_t global = 0;
-  for (const std::int64_t item : problem.list("seqlens")) {
-    const std::int64_t length = (global + item) / cp.second - global / cp.second;
-    global += item;
+  for_each_local_length(problem, [&](std::int64_t length) {
     if (length > 0) {  // the last token of the first chunk, and of the second, which an only token does not have
       largest = std::max(largest, cp_position((length - 1) / 2, length, cp.number, cp.second));
       largest = std::max(largest, cp_position(length - 1, length, cp.number, cp.second));
     }
-  }
+  });
   return largest;
 }
 
@@ -136,6 +144,8 @@ RopeOperation::RopeOperation(std::string name, std::string summary, const std::v
   const auto sbhd = [](const Problem& problem) { return !is_thd(problem); };
   const auto thd = [](const Problem& problem) { return is_thd(problem); };
   parameters_.push_back(choice("dtype", "type of the data", {"f32", "f16", "bf16"}, true));
+  parameters_.back().config_keys = {"torch_dtype", "dtype"};
+  parameters_.back().config_words = {"float32", "float16", "bfloat16"};
   parameters_.push_back(choice("table_dtype", "type of cos and sin: the data's, or f32", {"same", "f32"}, false));
   parameters_.back().applies = [](const Problem& problem) { return problem.integer("dtype") != 0; };
   parameters_.push_back(
@@ -150,11 +160,16 @@ RopeOperation::RopeOperation(std::string name, std::string summary, const std::v
   parameters_.push_back(std::move(seqlens));
   parameters_.push_back(
       integer("head_num", "heads of this rank", 1, 256, {1, 2, 3, 5, 6, 7, 10, 12, 24, 33, 48, 96, 128}, 64));
+  parameters_.back().config_keys = {"num_attention_heads", "n_heads", "n_head"};
+  parameters_.back().tensor_parallel = true;
   for (const char* width : widths) {
     parameters_.push_back(integer(width, "width of that part of a head", 0, 4096, {0, 4, 8, 16, 96}, 64));
+    const bool value = std::string_view(width) == "v_dim";
+    parameters_.back().config_keys = {value ? "v_head_dim" : "qk_nope_head_dim"};
   }
   parameters_.push_back(integer("emb_dim", "width of the rotary part", 4, 1024, {4, 8, 64, 96, 192}, 96));
   parameters_.back().multiple_of = 4;
+  parameters_.back().config_keys = {"qk_rope_head_dim"};
   if (modes.inverse) {
     parameters_.push_back(flag("inverse", "rotate the other way: sin negated", true));
   }
@@ -181,6 +196,7 @@ RopeOperation::RopeOperation(std::string name, std::string summary, const std::v
   parameters_.push_back(std::move(pad));
   parameters_.push_back(
       choice("tables", "free: any entries; yarn: real ones; turns: quarter turns", {"free", "yarn", "turns"}, false));
+  parameters_.back().contents = true;
   for (Parameter& parameter : common_parameters()) {
     parameters_.push_back(std::move(parameter));
   }
@@ -234,7 +250,23 @@ std::int64_t RopeOperation::quantity(const Problem& problem, std::string_view ke
   if (key == "boundaries") {
     return std::ssize(problem.list("seqlens")) + 1;
   }
+  if (key == "longest_local_length" || key == "odd_local_lengths") {
+    std::int64_t longest = 0;
+    std::int64_t odd = 0;
+    for_each_local_length(problem, [&](std::int64_t length) {
+      longest = std::max(longest, length);
+      odd += length % 2;
+    });
+    return key == "odd_local_lengths" ? odd : longest;
+  }
   return problem.integer(key);
+}
+
+std::vector<std::pair<std::string, std::string>> RopeOperation::quantities() const {
+  return {{"token", "tokens of this rank, padding included"},
+          {"max_seq", "rows of the tables"},
+          {"longest_local_length", "tokens that this rank has of the longest sequence, thd only"},
+          {"odd_local_lengths", "sequences of which this rank has an odd number of tokens, thd only"}};
 }
 
 std::optional<std::string> RopeOperation::invalid(const Problem& problem) const {

@@ -29,6 +29,7 @@ class RopeOperation : public Operation {
   std::string_view name() const override { return name_; }
   std::string_view summary() const override { return summary_; }
   std::int64_t quantity(const Problem& problem, std::string_view key) const override;
+  std::vector<std::pair<std::string, std::string>> quantities() const override;
   std::optional<std::string> invalid(const Problem& problem) const override;
   std::vector<std::pair<const char*, std::int64_t>> scalars(const Problem& problem) const override;
   void fill(const Problem& problem, const TensorShape& tensor, HostTensor& out) const override;

@@ -54,15 +54,15 @@ TEST_P(BadInput, IsRefusedInOneLine) {
 
 INSTANTIATE_TEST_SUITE_P(
     Usage, BadInput,
-    ::testing::Values(Bad{"no_command", {}, {"no command", "check, replay, list, bench, agree, doctor", "--help"}},
-                      Bad{"unknown_command", {"chek"}, {"'chek'", "expected one of check", "--help"}},
-                      Bad{"empty_command", {""}, {"''", "expected one of check"}},
-                      Bad{"unknown_option", {"check", "--tiem", "3s"}, {"--tiem", "tileproof check --help"}},
-                      Bad{"option_twice", {"check", "--seed", "1", "--seed", "2"}, {"--seed", "At Most 1"}},
-                      Bad{"value_missing", {"check", "--seed"}, {"--seed"}},
-                      Bad{"list_of_what", {"list", "kernels"}, {"kernels", "subjects"}},
-                      Bad{"device", {"check", "--device", "tpu"}, {"tpu", "cuda"}},
-                      Bad{"replay_nothing", {"replay"}, {"CASE"}}),
+    ::testing::Values(
+        Bad{"no_command", {}, {"no command", "check, replay, minimize, explain, compare, exposure, list", "--help"}},
+        Bad{"unknown_command", {"chek"}, {"'chek'", "expected one of check", "--help"}},
+        Bad{"empty_command", {""}, {"''", "expected one of check"}},
+        Bad{"unknown_option", {"check", "--tiem", "3s"}, {"--tiem", "tileproof check --help"}},
+        Bad{"option_twice", {"check", "--seed", "1", "--seed", "2"}, {"--seed", "At Most 1"}},
+        Bad{"value_missing", {"check", "--seed"}, {"--seed"}},
+        Bad{"list_of_what", {"list", "kernels"}, {"kernels", "subjects"}},
+        Bad{"device", {"check", "--device", "tpu"}, {"tpu", "cuda"}}, Bad{"replay_nothing", {"replay"}, {"CASE"}}),
     [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(

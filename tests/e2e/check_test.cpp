@@ -157,13 +157,23 @@ TEST(Replay, TakesFiles) {
   EXPECT_TRUE(contains(outcome.out, "held")) << outcome.out;
 }
 
+// Editors of other systems put one in front.
+TEST(Replay, TakesAFileWithAByteOrderMark) {
+  const TemporaryDirectory directory;
+  const std::string path =
+      directory.write("bom.cases",
+                      "\xEF\xBB\xBFmla_rope_q_fwd dtype=f32 layout=sbhd seq=2 batch=1 head_num=3 nope_dim=0 emb_dim=4 "
+                      "data=normal:1 | block_h=2 ; block_h=1\n");
+  EXPECT_EQ(tileproof({"replay", path}).status, 0);
+}
+
 class Jobs : public ::testing::TestWithParam<const char*> {};
 
 // Crashes and lost workers included: the faults have them.
 TEST_P(Jobs, DoNotShowInTheDocument) {
   json expected;
   for (const char* jobs : {"1", "2", "3"}) {
-    json document = checked({GetParam(), "--cases", "60", "--seed", "7", "--jobs", jobs});
+    json document = checked({GetParam(), "--cases", "60", "--seed", "7", "--jobs", jobs, "--no-minimize"});
     EXPECT_EQ(document.at("jobs"), std::stoi(jobs));
     document.erase("jobs");
     document.erase("seconds");
@@ -171,6 +181,20 @@ TEST_P(Jobs, DoNotShowInTheDocument) {
       expected = document;
     }
     EXPECT_EQ(document, expected) << jobs << " jobs: " << json::diff(expected, document).dump(1);
+  }
+}
+
+// As long as the time suffices, so that it is the probes that are counted.
+TEST(Check, MinimalCasesAreTheSameForAnyNumberOfJobs) {
+  const std::vector<std::string> words{kFault, "--cases", "100", "--seed", "7", "--minimize-time", "60s", "--jobs"};
+  json expected;
+  for (const char* jobs : {"1", "2"}) {
+    std::vector<std::string> with = words;
+    with.emplace_back(jobs);
+    const json findings = checked(with).at("subjects")[0].at("findings");
+    EXPECT_TRUE(findings[0].contains("minimal"));
+    expected = expected.is_null() ? findings : expected;
+    EXPECT_EQ(findings, expected) << json::diff(expected, findings).dump(1);
   }
 }
 

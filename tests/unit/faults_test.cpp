@@ -102,6 +102,45 @@ TEST_F(Faults, AHangIsAFindingThatNamesTheLaunchAndNothingElse) {
   EXPECT_TRUE(finding.evidence.empty());
 }
 
+// Fails on every case, and cannot judge the one with this many heads at all.
+class GivesUp : public Property {
+ public:
+  explicit GivesUp(std::int64_t head_num) : head_num_(head_num) {}
+  std::string_view name() const override { return "gives_up"; }
+  std::string_view holds_when() const override { return "never"; }
+  Expectation plan(const CaseContext&, Plan&) const override { return {true, true, {}, {}}; }
+  std::optional<Failure> judge(const CaseContext& context, const Expectation&, const Results&) const override {
+    if (context.the_case.problem.integer("head_num") == head_num_) {
+      throw HarnessError("cannot judge this");
+    }
+    return Failure{"q", "row", "differs", "as always", {}};
+  }
+
+ private:
+  std::int64_t head_num_;
+};
+
+TEST_F(Faults, WhatWasFoundBeforeTheHarnessGaveUpIsKept) {
+  const GivesUp property(3);
+  const auto with_heads = [](int heads) {
+    return parse_case(
+        fmt::format("mla_rope_q_fwd dtype=f32 layout=sbhd seq=1 batch=1 head_num={} nope_dim=0 emb_dim=4 "
+                    "inverse=0 remove_interleaving=0 data=exact:0 | block_h=1",
+                    heads));
+  };
+  CheckOptions options;
+  options.subjects = {find_subject("cpu/mla_rope_q_fwd")};
+  options.properties = {&property};
+  options.corpus = {with_heads(1), with_heads(2), with_heads(3)};
+  options.cases = 0;
+  options.jobs = 1;
+  const CheckReport report = run_check(options);
+  ASSERT_EQ(report.subjects[0].findings.size(), 1U);
+  EXPECT_EQ(report.subjects[0].findings[0].count, 2U);
+  EXPECT_NE(report.gave_up.find("cannot judge this"), std::string::npos) << report.gave_up;
+  EXPECT_NE(report.gave_up.find("head_num=3"), std::string::npos) << report.gave_up;
+}
+
 TEST_F(Faults, ACaseThatCouldNotHaveFailedIsHeldWithoutPower) {
   const Case whole_blocks = parse_case(
       "mla_rope_q_fwd dtype=f32 layout=sbhd seq=3 batch=1 head_num=4 nope_dim=8 emb_dim=8 inverse=0 "

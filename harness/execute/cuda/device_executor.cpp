@@ -40,7 +40,7 @@ std::size_t packed_bytes(const TensorShape& shape) {
 
 // Launches, and sees to it that a launch that was refused for the device's limits is one that failed.
 void launch(LaunchRequest& request, const Subject& subject, RunResult& result) {
-  request.submit(subject, result);
+  request.submit(*subject.raw, result);
   std::string refusal = take_refusal();
   if (!refusal.empty()) {
     result.status = RunResult::Status::failed;

@@ -33,7 +33,6 @@
 #define TILEPROOF_CPU_FLAVOUR fast
 #endif
 
-#define __global__
 #define __device__
 #define __host__
 #define __constant__ static
@@ -41,7 +40,22 @@
 #define __noinline__  // nothing, since system headers say __attribute__((__noinline__))
 #define __align__(bytes) alignas(bytes)
 #define __launch_bounds__(...)
+#ifdef TILEPROOF_SANITIZING
+// A frame of its own, in which the calls of a report end; in it everything that can be, so that locals are registers.
+#define __global__ __attribute__((noinline, flatten))
+#define __shared__ static thread_local        // so that the sanitizer knows its addresses; a launch has one host thread
+#define TILEPROOF_FENCE() tileproof::cpu::note_fence()
+#define TILEPROOF_ATOMIC(address) tileproof::cpu::note_atomic(address, sizeof *(address))
+#define TILEPROOF_UNSEEN __attribute__((noinline, no_sanitize("thread")))  // what was noted is not seen once more
+#else
+#define __global__
 #define __shared__ static
+#define TILEPROOF_FENCE() static_cast<void>(0)
+#define TILEPROOF_ATOMIC(address) static_cast<void>(0)
+#define TILEPROOF_UNSEEN
+#endif
+// Part of the kernel that calls it, so that what it calls sees where in the kernel that is.
+#define TILEPROOF_IN_KERNEL inline __attribute__((always_inline))
 
 using std::max;
 using std::min;
@@ -55,11 +69,16 @@ struct dim3 {
   constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
 };
 
-// Of the thread that runs now.
-extern uint3 threadIdx;
-extern uint3 blockIdx;
-extern dim3 blockDim;
-extern dim3 gridDim;
+// Of the thread that runs now. While a thread runs they do not change, so that reading them need not be watched.
+#ifdef TILEPROOF_SANITIZING
+#define TILEPROOF_OF_THREAD const
+#else
+#define TILEPROOF_OF_THREAD
+#endif
+extern TILEPROOF_OF_THREAD uint3 threadIdx;
+extern TILEPROOF_OF_THREAD uint3 blockIdx;
+extern TILEPROOF_OF_THREAD dim3 blockDim;
+extern TILEPROOF_OF_THREAD dim3 gridDim;
 constexpr int warpSize = 32;
 
 using cudaStream_t = void*;
@@ -78,6 +97,11 @@ void block_barrier();
 std::uint64_t warp_shuffle(unsigned mask, std::uint64_t value, unsigned source_lane);
 // One bit for each member that voted true:
 unsigned warp_vote(unsigned mask, bool vote);
+void warp_sync(unsigned mask);
+
+// To the sanitizer, of the running thread.
+void note_fence();
+void note_atomic(const void* address, std::size_t bytes);
 
 unsigned lane_id();
 void* dynamic_shared();    // aligned to 1024 bytes
@@ -115,7 +139,7 @@ auto launcher(Kernel kernel, dim3 grid, dim3 block, std::size_t shared_bytes = 0
 }
 
 template <typename T>
-T shuffle_value(unsigned mask, T value, unsigned source_lane) {
+TILEPROOF_IN_KERNEL T shuffle_value(unsigned mask, T value, unsigned source_lane) {
   static_assert(sizeof(T) <= 8);
   std::uint64_t bits = 0;
   std::memcpy(&bits, &value, sizeof value);
@@ -124,85 +148,90 @@ T shuffle_value(unsigned mask, T value, unsigned source_lane) {
   return value;
 }
 
+template <typename T, typename Change>
+TILEPROOF_UNSEEN T change(T* address, Change change_value) {
+  const T old = *address;
+  *address = change_value(old);
+  return old;
+}
+
 }  // namespace TILEPROOF_CPU_FLAVOUR
 
 }  // namespace tileproof::cpu
 
 inline namespace TILEPROOF_CPU_FLAVOUR {
 
-inline void __syncthreads() { tileproof::cpu::block_barrier(); }
-inline void __syncwarp(unsigned mask = 0xffffffffU) { tileproof::cpu::warp_vote(mask, false); }
-inline void __threadfence() {}
-inline void __threadfence_block() {}
-inline void __threadfence_system() {}
+TILEPROOF_IN_KERNEL void __syncthreads() { tileproof::cpu::block_barrier(); }
+TILEPROOF_IN_KERNEL void __syncwarp(unsigned mask = 0xffffffffU) { tileproof::cpu::warp_sync(mask); }
+TILEPROOF_IN_KERNEL void __threadfence() { TILEPROOF_FENCE(); }
+TILEPROOF_IN_KERNEL void __threadfence_block() { TILEPROOF_FENCE(); }
+TILEPROOF_IN_KERNEL void __threadfence_system() { TILEPROOF_FENCE(); }
 
 template <typename T>
-T __shfl_sync(unsigned mask, T value, int source, int width = 32) {
+TILEPROOF_IN_KERNEL T __shfl_sync(unsigned mask, T value, int source, int width = 32) {
   const unsigned lane = tileproof::cpu::lane_id();
   const unsigned base = lane & ~static_cast<unsigned>(width - 1);
   return tileproof::cpu::shuffle_value(mask, value,
                                        base + (static_cast<unsigned>(source) & static_cast<unsigned>(width - 1)));
 }
 template <typename T>
-T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32) {
+TILEPROOF_IN_KERNEL T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32) {
   const unsigned lane = tileproof::cpu::lane_id();
   const unsigned target = lane ^ static_cast<unsigned>(lane_mask);
   const bool inside = (target & ~static_cast<unsigned>(width - 1)) <= (lane & ~static_cast<unsigned>(width - 1));
   return tileproof::cpu::shuffle_value(mask, value, inside ? target : lane);
 }
 template <typename T>
-T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32) {
+TILEPROOF_IN_KERNEL T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32) {
   const unsigned lane = tileproof::cpu::lane_id();
   const bool inside = (lane & static_cast<unsigned>(width - 1)) + delta < static_cast<unsigned>(width);
   return tileproof::cpu::shuffle_value(mask, value, inside ? lane + delta : lane);
 }
 template <typename T>
-T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32) {
+TILEPROOF_IN_KERNEL T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32) {
   const unsigned lane = tileproof::cpu::lane_id();
   const bool inside = (lane & static_cast<unsigned>(width - 1)) >= delta;
   return tileproof::cpu::shuffle_value(mask, value, inside ? lane - delta : lane);
 }
 
-inline unsigned __ballot_sync(unsigned mask, int predicate) { return tileproof::cpu::warp_vote(mask, predicate != 0); }
-inline int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) != 0 ? 1 : 0; }
-inline int __all_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate == 0 ? 1 : 0) == 0 ? 1 : 0; }
+TILEPROOF_IN_KERNEL unsigned __ballot_sync(unsigned mask, int predicate) {
+  return tileproof::cpu::warp_vote(mask, predicate != 0);
+}
+TILEPROOF_IN_KERNEL int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) != 0 ? 1 : 0; }
+TILEPROOF_IN_KERNEL int __all_sync(unsigned mask, int predicate) {
+  return __ballot_sync(mask, predicate == 0 ? 1 : 0) == 0 ? 1 : 0;
+}
 
 // One thread runs at a time, so read-modify-write is atomic as it is.
 template <typename T>
-T atomicAdd(T* address, std::type_identity_t<T> value) {
-  const T old = *address;
-  *address = old + value;
-  return old;
+TILEPROOF_IN_KERNEL T atomicAdd(T* address, std::type_identity_t<T> value) {
+  TILEPROOF_ATOMIC(address);
+  return tileproof::cpu::change(address, [value](T old) -> T { return old + value; });
 }
 template <typename T>
-T atomicSub(T* address, std::type_identity_t<T> value) {
-  const T old = *address;
-  *address = old - value;
-  return old;
+TILEPROOF_IN_KERNEL T atomicSub(T* address, std::type_identity_t<T> value) {
+  TILEPROOF_ATOMIC(address);
+  return tileproof::cpu::change(address, [value](T old) -> T { return old - value; });
 }
 template <typename T>
-T atomicMax(T* address, std::type_identity_t<T> value) {
-  const T old = *address;
-  *address = old < value ? value : old;
-  return old;
+TILEPROOF_IN_KERNEL T atomicMax(T* address, std::type_identity_t<T> value) {
+  TILEPROOF_ATOMIC(address);
+  return tileproof::cpu::change(address, [value](T old) -> T { return old < value ? value : old; });
 }
 template <typename T>
-T atomicMin(T* address, std::type_identity_t<T> value) {
-  const T old = *address;
-  *address = value < old ? value : old;
-  return old;
+TILEPROOF_IN_KERNEL T atomicMin(T* address, std::type_identity_t<T> value) {
+  TILEPROOF_ATOMIC(address);
+  return tileproof::cpu::change(address, [value](T old) -> T { return value < old ? value : old; });
 }
 template <typename T>
-T atomicExch(T* address, std::type_identity_t<T> value) {
-  const T old = *address;
-  *address = value;
-  return old;
+TILEPROOF_IN_KERNEL T atomicExch(T* address, std::type_identity_t<T> value) {
+  TILEPROOF_ATOMIC(address);
+  return tileproof::cpu::change(address, [value](T) -> T { return value; });
 }
 template <typename T>
-T atomicCAS(T* address, std::type_identity_t<T> compare, std::type_identity_t<T> value) {
-  const T old = *address;
-  *address = old == compare ? value : old;
-  return old;
+TILEPROOF_IN_KERNEL T atomicCAS(T* address, std::type_identity_t<T> compare, std::type_identity_t<T> value) {
+  TILEPROOF_ATOMIC(address);
+  return tileproof::cpu::change(address, [=](T old) -> T { return old == compare ? value : old; });
 }
 
 inline float __fmul_rn(float a, float b) { return a * b; }

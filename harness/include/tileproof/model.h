@@ -45,9 +45,15 @@ struct Parameter {
   std::int64_t min = 0;  // of the integer, each item, or the denominator of a ratio
   std::int64_t max = 0;
   std::int64_t multiple_of = 1;
-  Value fallback;                    // value where the line does not name the key
-  bool required = false;             // the line must name it (where it applies)
-  bool always_shown = false;         // the canonical line names it even at its fallback
+  Value fallback;             // value where the line does not name the key
+  bool required = false;      // the line must name it (where it applies)
+  bool always_shown = false;  // the canonical line names it even at its fallback
+  bool contents = false;      // says only what tensors hold: no shape, place or mode depends on it
+  // Under which keys a model's config.json gives the value, the first that is there; whether tensor parallel ranks
+  // share it equally; and how such a file spells the choices, parallel to them.
+  std::vector<std::string> config_keys;
+  bool tensor_parallel = false;
+  std::vector<std::string> config_words;
   std::vector<std::string> choices;  // of a choice or the tags of a tagged value
   std::size_t max_items = 64;
   // Hints for the generator: values worth trying often, and where uninteresting growth begins (0: at max).
@@ -111,6 +117,9 @@ struct Case {
 std::string text(const Problem& problem);
 std::string text(const Operation& operation, const Tiling& tiling);
 std::string text(const Case& c);
+
+// The value of one parameter as the line spells it. Throws InputError naming the key, the value and what was expected.
+Value parse_value_of(const Parameter& parameter, std::string_view word);
 
 // Throws InputError naming the key, the value, what was expected and the column.
 Case parse_case(std::string_view line);

@@ -122,6 +122,8 @@ class Operation {
 
   // A named length: any integer parameter, or a quantity the operation derives (token, max_seq, ...).
   virtual std::int64_t quantity(const Problem& problem, std::string_view key) const;
+  // Those that it derives and that a person may name, in a condition under which a subject fails: key and meaning.
+  virtual std::vector<std::pair<std::string, std::string>> quantities() const { return {}; }
 
   // What single parameters cannot say (products of limits, cross conditions). Empty: fine.
   virtual std::optional<std::string> invalid(const Problem& problem) const = 0;

@@ -62,6 +62,7 @@ struct RunRequest {
   Tiling tiling;
   Memory memory;
   std::vector<Gather> gathers;
+  bool sanitize = false;  // by the sanitizing build of the subject, which it must have
   // Of cuda subjects: the launch is captured in a graph with what this problem gives, and replayed on what its own
   // gives. Both have the same shapes and scalars, so that they differ in nothing but what tensors hold.
   std::optional<ProblemId> captured_with = std::nullopt;
@@ -97,6 +98,17 @@ struct InputChange {
   std::int64_t element = 0;  // packed index of the first changed element
 };
 
+// What a launch of a sanitizing build did that CUDA does not allow: harness/docs/sanitizer.md.
+struct HazardReport {
+  std::string property;  // whose it is
+  std::string tensor;    // "shared": shared memory; "" when no memory is concerned
+  std::string where;     // lines of the kernel, one or two
+  std::string kind;
+  std::string message;                // one line
+  std::vector<std::string> evidence;  // further lines: each access with its calls, thread and block
+  std::string lines;                  // by which reports are told apart
+};
+
 struct RunResult {
   enum class Status { ok, refused, failed };
   Status status = Status::ok;
@@ -107,7 +119,8 @@ struct RunResult {
       digests;             // of each tensor's outputs, where the device made them: equal bits, equal digests
   std::size_t ticket = 0;  // by which its executor knows the run
   std::vector<GuardDamage> damage;
-  std::vector<InputChange> changes;  // `in` tensors that were written
+  std::vector<InputChange> changes;   // `in` tensors that were written
+  std::vector<HazardReport> reports;  // of a sanitizing build
 };
 
 struct CaseContext {
@@ -129,9 +142,10 @@ struct Expectation {
 struct Failure {
   std::string tensor;                 // "" when no tensor is concerned
   std::string where;                  // kind of place, e.g. after, nope, rope, row
-  std::string kind;                   // kind of failure, e.g. overrun, differs, past_bound, refused
+  std::string kind;                   // kind of failure, e.g. overrun, differs, wrong
   std::string message;                // one line
   std::vector<std::string> evidence;  // further lines, at most about ten
+  std::optional<RunId> run = {};      // the run that is wrong, where it is one
 };
 
 class Results;  // search/results.h
@@ -146,6 +160,8 @@ class Property {
                                        const Results& results) const = 0;
   // Whether judge() wants to see runs whose launch failed; otherwise such a case is not judged by this property.
   virtual bool judges_failed_launches() const { return false; }
+  // Whether its runs are of the sanitizing build; only a share of generated cases is judged by it.
+  virtual bool sanitizes() const { return false; }
   // Whether judge() wants to see every run of the subject that ended, whichever property asked for it.
   virtual bool judges_every_run() const { return false; }
 };
