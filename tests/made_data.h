@@ -32,8 +32,8 @@ inline std::vector<Case> cases_of_every_recipe(const Operation& operation) {
 }
 
 // Runs each case on data from the host and on data that the device makes, with broadcasts as strides of 0 and written
-// out. Returns the first case whose outputs differ, or that did not end well; empty when there is none. `compared` counts
-// bytes.
+// out. Returns the first case whose outputs differ, or that did not end well; empty when there is none. `compared`
+// counts bytes.
 inline std::string first_difference_of_made_data(Executor& device, const Subject& subject, std::size_t& compared) {
   for (const Case& c : cases_of_every_recipe(*subject.operation)) {
     HostTensors all;

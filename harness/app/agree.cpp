@@ -43,7 +43,8 @@ std::string verdict_of(const Agreement& a) {
   const std::string_view found = found_on_cpu && found_on_cuda ? "found on both, in other cases"
                                  : found_on_cpu                ? "found in the cases of this seed on cpu only"
                                                                : "found in the cases of this seed on cuda only";
-  return fmt::format("{}; shows in {} of {} launches on cuda", found, a.shown, a.launches);
+  return a.launches == 0 ? fmt::format("{}; hangs", found)
+                         : fmt::format("{}; shows in {} of {} launches on cuda", found, a.shown, a.launches);
 }
 
 // A fault that shows on one device is to show on the other, if only in some launches of many; but for one that only

@@ -17,7 +17,7 @@ struct Agreement {
   std::vector<std::string> found_on_both;  // properties that failed
   std::vector<std::string> only_on_cpu;
   std::vector<std::string> only_on_cuda;
-  bool same_counts = false;  // every property failed and held in as many cases on both
+  bool same_counts = false;  // every property that both can hold failed and held in as many cases on both
   // Of a clean subject: outputs compared bit by bit over all cases and tilings (NaN equals NaN), and how many differed.
   std::uint64_t outputs = 0;
   std::uint64_t different = 0;
