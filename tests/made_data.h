@@ -31,29 +31,32 @@ inline std::vector<Case> cases_of_every_recipe(const Operation& operation) {
   return cases;
 }
 
-// Runs each case on data from the host and on data that the device makes. Returns the first case whose outputs differ,
-// or that did not end well; empty when there is none. `compared` counts bytes.
+// Runs each case on data from the host and on data that the device makes, with broadcasts as strides of 0 and written
+// out. Returns the first case whose outputs differ, or that did not end well; empty when there is none. `compared`
+// counts bytes.
 inline std::string first_difference_of_made_data(Executor& device, const Subject& subject, std::size_t& compared) {
   for (const Case& c : cases_of_every_recipe(*subject.operation)) {
     HostTensors all;
     HostTensors some;
     make_inputs(c.problem, all);
     make_operation_inputs(c.problem, some);
-    const Memory memory;
-    RunResult given;
-    RunResult made;
-    const std::vector<RunOrder> orders{{&subject, &c.problem, &c.tilings[0], &memory, &all, true, &given},
-                                       {&subject, &c.problem, &c.tilings[0], &memory, &some, true, &made}};
-    device.begin();
-    device.execute(orders);
-    bool same = given.status == RunResult::Status::ok && made.status == RunResult::Status::ok &&
-                given.changes.empty() && made.changes.empty();
-    for (std::size_t tensor = 0; same && tensor < given.outputs.size(); ++tensor) {
-      same = given.outputs[tensor].bytes == made.outputs[tensor].bytes;
-      compared += given.outputs[tensor].bytes.size();
-    }
-    if (!same) {
-      return subject.name + ": " + text(c);
+    for (const Strides strides : {Strides::as_case, Strides::materialised}) {
+      const Memory memory{.strides = strides};
+      RunResult given;
+      RunResult made;
+      const std::vector<RunOrder> orders{{&subject, &c.problem, &c.tilings[0], &memory, &all, true, &given},
+                                         {&subject, &c.problem, &c.tilings[0], &memory, &some, true, &made}};
+      device.begin();
+      device.execute(orders);
+      bool same = given.status == RunResult::Status::ok && made.status == RunResult::Status::ok &&
+                  given.changes.empty() && made.changes.empty();
+      for (std::size_t tensor = 0; same && tensor < given.outputs.size(); ++tensor) {
+        same = given.outputs[tensor].bytes == made.outputs[tensor].bytes;
+        compared += given.outputs[tensor].bytes.size();
+      }
+      if (!same) {
+        return subject.name + ": " + text(c);
+      }
     }
   }
   return {};

@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
@@ -16,6 +17,8 @@
 namespace tileproof {
 
 namespace {
+
+constexpr unsigned kLongestSeconds = 300;
 
 struct Bits {
   std::uint64_t outputs = 0;
@@ -84,6 +87,7 @@ Counts count_in_child(const Subject& subject, Find find) {
   }
   if (pid == 0) {
     close(ends[0]);
+    alarm(kLongestSeconds);  // nobody watches over launches here
     Counts counts;
     try {
       find(counts);
@@ -121,15 +125,18 @@ struct Showing {
   std::uint64_t shown = 0;
 };
 
-// The case under each of its tilings, kAgain times after one launch of the clean kernel, which says what is right.
-void launch_again(Executor& cuda, const Subject& subject, const Case& c, Showing& showing) {
-  constexpr std::size_t kAgain = 1000;
+// The case under each of its tilings, `again` times after one launch of the clean kernel, which says what is right.
+// Sparse cases are left out: there a stray access would cost this process.
+void launch_again(Executor& cuda, const Subject& subject, const Case& c, std::size_t again, Showing& showing) {
+  if (c.problem.value("sparse").number != 0) {
+    return;
+  }
   const Subject& clean = *clean_subject(subject.operation->name(), "cuda");
   HostTensors inputs;
   make_inputs(c.problem, inputs);
   const Memory memory;
   for (const Tiling& tiling : c.tilings) {
-    std::vector<RunResult> results(kAgain + 1);
+    std::vector<RunResult> results(again + 1);
     std::vector<RunOrder> orders;
     for (RunResult& result : results) {
       orders.push_back({orders.empty() ? &clean : &subject, &c.problem, &tiling, &memory, &inputs, false, &result});
@@ -146,26 +153,44 @@ void launch_again(Executor& cuda, const Subject& subject, const Case& c, Showing
   }
 }
 
-// Cases that cost a worker would cost this process too; findings of launches are left out.
 std::set<std::string> cases_found(const SubjectReport& cpu, const SubjectReport& cuda) {
   std::set<std::string> cases;
   for (const SubjectReport* report : {&cpu, &cuda}) {
     for (const Finding& finding : report->findings) {
-      if (finding.property != "launch_valid") {
-        cases.insert(finding.case_text);
-      }
+      cases.insert(finding.case_text);
     }
   }
   return cases;
 }
 
-Showing count_showing(const Subject& subject, const std::set<std::string>& cases) {
+// The cases of findings are the smallest that show the fault, in which fewest threads can race: all others too.
+Showing count_showing(const Subject& subject, const CheckOptions& options, const std::set<std::string>& found) {
+  constexpr std::size_t kAgain = 25;
+  constexpr std::size_t kAgainFound = 1000;
   return count_in_child<Showing>(subject, [&](Showing& showing) {
     const auto cuda = make_executor("cuda");
-    for (const std::string& line : cases) {
-      launch_again(*cuda, subject, parse_case(line), showing);
+    for (const std::string& line : found) {
+      launch_again(*cuda, subject, parse_case(line), kAgainFound, showing);
+    }
+    for (std::uint64_t unit = 0; unit < options.cases.value_or(0); ++unit) {
+      launch_again(*cuda, subject, generate_case(subject, options.seed, unit), kAgain, showing);
     }
   });
+}
+
+bool hangs(const SubjectReport& report) {
+  return std::any_of(report.findings.begin(), report.findings.end(),
+                     [](const Finding& finding) { return finding.signature.find("/timeout") != std::string::npos; });
+}
+
+bool shown_by_cpu(const Subject& subject) {
+  const std::string_view expected = subject.raw->expected == nullptr ? "" : subject.raw->expected;
+  const std::string first(expected.substr(0, expected.find(',')));
+  if (first.empty()) {
+    return false;
+  }
+  const std::vector<const Property*> properties = matching_properties({first});
+  return first == "schedule_invariance" || (!properties.empty() && properties.front()->sanitizes());
 }
 
 void compare_verdicts(const CheckReport& cpu, const CheckReport& cuda, std::size_t subject, Agreement& agreement) {
@@ -180,8 +205,11 @@ void compare_verdicts(const CheckReport& cpu, const CheckReport& cuda, std::size
                        : agreement.found_on_both)
           .push_back(name);
     }
-    agreement.same_counts = agreement.same_counts && a.failed == b.failed && a.held == b.held &&
-                            a.refused == b.refused && a.not_applicable == b.not_applicable;
+    // The sanitizing build is the cpu's alone.
+    agreement.same_counts =
+        agreement.same_counts &&
+        (cuda.properties[i]->sanitizes() ||
+         (a.failed == b.failed && a.held == b.held && a.refused == b.refused && a.not_applicable == b.not_applicable));
   }
 }
 
@@ -202,14 +230,15 @@ std::vector<Agreement> find_agreement(const CheckOptions& options) {
     Agreement& agreement = result.emplace_back();
     agreement.subject = subject.name.substr(subject.name.find('/') + 1);
     agreement.fault = subject.fault;
+    agreement.shown_by_cpu = shown_by_cpu(subject);
     agreement.cases = cuda.subjects[i].cases;
     compare_verdicts(cpu, cuda, i, agreement);
     if (!subject.fault) {
       const Bits bits = compare_bits(subject, options);
       agreement.outputs = bits.outputs;
       agreement.different = bits.different;
-    } else if (!agreement.same_counts) {
-      const Showing showing = count_showing(subject, cases_found(cpu.subjects[i], cuda.subjects[i]));
+    } else if (!agreement.same_counts && !hangs(cuda.subjects[i])) {
+      const Showing showing = count_showing(subject, options, cases_found(cpu.subjects[i], cuda.subjects[i]));
       agreement.launches = showing.launches;
       agreement.shown = showing.shown;
     }

@@ -17,13 +17,15 @@ struct Agreement {
   std::vector<std::string> found_on_both;  // properties that failed
   std::vector<std::string> only_on_cpu;
   std::vector<std::string> only_on_cuda;
-  bool same_counts = false;  // every property failed and held in as many cases on both
+  bool same_counts = false;  // every property that both can hold failed and held in as many cases on both
   // Of a clean subject: outputs compared bit by bit over all cases and tilings (NaN equals NaN), and how many differed.
   std::uint64_t outputs = 0;
   std::uint64_t different = 0;
-  // Of a fault with other counts, the cases of its findings launched again and again on cuda as they are: how many
-  // launches there were, and in how many something was other than after the clean kernel. The order of blocks and
-  // threads is the GPU's there, so what hangs on it shows in some launches of a case and not in others.
+  // Whether what must find the fault first is a property that only the cpu can hold it to: the order of threads and
+  // blocks is part of the case there and the GPU's own on cuda, and the sanitizing build is the cpu's.
+  bool shown_by_cpu = false;
+  // Of a fault with other counts, all cases and those of its findings launched again and again on cuda as they are: how
+  // many launches there were, and in how many something was other than after the clean kernel.
   std::uint64_t launches = 0;
   std::uint64_t shown = 0;
 };

@@ -28,7 +28,7 @@ struct CheckOptions {
   std::uint64_t seed = 0;
   std::optional<std::uint64_t> cases;  // generated cases per subject; without it, `seconds` is shared among subjects
   double seconds = 30;
-  int jobs = 0;                 // 0: one process per core; cuda: two threads per core, shared among the GPUs
+  int jobs = 0;                 // 0: one process per core; cuda: one thread per core, shared among the GPUs
   int gpus = 1;                 // of cuda subjects, one worker process each; all subjects are of one device
   double timeout_seconds = 10;  // a launch that takes longer hangs
   std::vector<Case> corpus;     // run first, on every subject of its operation

@@ -247,8 +247,7 @@ Crew crew_for(const CheckOptions& options) {
   if (!on_gpu(options)) {
     return {options.jobs > 0 ? options.jobs : cores, 1};
   }
-  // Half of the lanes wait for the GPU while the others judge.
-  const int lanes = options.jobs > 0 ? options.jobs : 2 * cores;
+  const int lanes = options.jobs > 0 ? options.jobs : cores;
   return {options.gpus, std::max(1, lanes / options.gpus)};
 }
 

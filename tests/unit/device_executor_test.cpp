@@ -15,7 +15,15 @@
 namespace tileproof {
 namespace {
 
-std::vector<const Subject*> all_subjects() { return subjects_on("cpu", {"*", "*@*"}); }
+// Not those whose outputs are no function of the case: they read what nobody set, or race where no order can be chosen.
+std::vector<const Subject*> all_subjects() {
+  std::vector<const Subject*> subjects = subjects_on("cpu", {"*", "*@*"});
+  std::erase_if(subjects, [](const Subject* subject) {
+    const std::string_view expected = subject->raw->expected == nullptr ? "" : subject->raw->expected;
+    return expected.starts_with("initialized") || expected.starts_with("race_free");
+  });
+  return subjects;
+}
 
 // A wrapped offset faults, as it must: no process survives that fault on sparse cases.
 bool may_fault(const Subject& subject) { return subject.name.find("offset32") != std::string::npos; }
@@ -172,9 +180,9 @@ TEST(DeviceExecutor, BatchesAreJudgedAsCasesAloneAreOnTheCpu) {
     const std::vector<Case> cases = some_cases(*subject, 8);
     Engine cpu(make_cpu_executor());
     Engine device(std::make_unique<fake_cuda::DeviceExecutor>(0));
-    const auto batch = device.check(*subject, cases, all_properties());
+    const auto batch = device.check(*subject, cases, all_properties(), false);
     for (std::size_t i = 0; i < cases.size(); ++i) {
-      const auto alone = cpu.check(*subject, {&cases[i], 1}, all_properties()).front();
+      const auto alone = cpu.check(*subject, {&cases[i], 1}, all_properties(), false).front();
       for (std::size_t p = 0; p < alone.size(); ++p) {
         SCOPED_TRACE(subject->name + " " + std::string(all_properties()[p]->name()) + ": " + text(cases[i]));
         EXPECT_EQ(batch[i][p].verdict, alone[p].verdict);

@@ -4,6 +4,8 @@
 #include <cuda.h>
 #include <cuda_runtime.h>
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "execute/cuda/checked.h"
@@ -14,7 +16,7 @@ namespace tileproof::cuda {
 namespace {
 
 constexpr unsigned kApiVersion = 12000;  // of the signatures below
-constexpr std::size_t kSpareBytes = std::size_t{512} << 20;
+constexpr std::size_t kSpareBytes = std::size_t{256} << 20;
 
 template <typename Function>
 Function entry(const char* name) {
@@ -128,10 +130,16 @@ void AddressSpace::map(std::byte* from, std::size_t bytes) {
   check(driver().set_access(address(from), bytes, &access, 1), "cuMemSetAccess", bytes);
 }
 
-void AddressSpace::release() {
-  while (!mapped_.empty()) {
-    const Piece piece = mapped_.back();
-    mapped_.pop_back();
+void AddressSpace::release(std::byte* reserved) {
+  const auto whole = std::find_if(reserved_.begin(), reserved_.end(),
+                                  [reserved](const Piece& piece) { return piece.memory == reserved; });
+  const std::byte* const end = reserved + whole->bytes;
+  const auto first_inside = std::partition(mapped_.begin(), mapped_.end(), [reserved, end](const Piece& piece) {
+    return piece.memory < reserved || piece.memory >= end;
+  });
+  const std::vector<Piece> inside(first_inside, mapped_.end());
+  mapped_.erase(first_inside, mapped_.end());
+  for (const Piece& piece : inside) {
     check(driver().unmap(address(piece.memory), piece.bytes), "cuMemUnmap", piece.bytes);
     if (spare_bytes_ + piece.bytes <= kSpareBytes) {
       spare_[piece.bytes].push_back(piece.handle);
@@ -140,11 +148,9 @@ void AddressSpace::release() {
       check(driver().release(piece.handle), "cuMemRelease", piece.bytes);
     }
   }
-  while (!reserved_.empty()) {
-    const Piece piece = reserved_.back();
-    reserved_.pop_back();
-    check(driver().free(address(piece.memory), piece.bytes), "cuMemAddressFree", piece.bytes);
-  }
+  const Piece given_back = *whole;
+  reserved_.erase(whole);
+  check(driver().free(address(given_back.memory), given_back.bytes), "cuMemAddressFree", given_back.bytes);
 }
 
 }  // namespace tileproof::cuda

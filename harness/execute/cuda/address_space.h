@@ -24,7 +24,8 @@ class AddressSpace {
   // These throw EnvironmentError. Sizes and addresses are multiples of page().
   std::byte* reserve(std::size_t bytes);
   void map(std::byte* from, std::size_t bytes);
-  void release();  // unmaps and gives back everything; nothing may be using it
+  // Unmaps and gives back what reserve() returned; nothing may be using it.
+  void release(std::byte* reserved);
 
  private:
   struct Piece {

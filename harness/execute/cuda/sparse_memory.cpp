@@ -7,7 +7,7 @@ namespace tileproof::TILEPROOF_CUDA_RUNTIME {
 namespace {
 
 constexpr std::size_t kLargestRun = std::size_t{1} << 30;
-constexpr std::size_t kKept = std::size_t{256} << 20;
+constexpr std::size_t kKept = std::size_t{512} << 20;
 
 std::size_t bytes_of(const Placed& placed) {
   std::size_t bytes = 0;
@@ -46,24 +46,41 @@ std::byte* SparseMemory::memory_for(std::size_t size, const Placed& placed) {
   for (Reservation& known : reservations_) {
     if (!known.in_use && known.size >= size && known.pages == pages) {
       known.in_use = true;
+      known.used_at = ++uses_;
       return known.memory;
     }
   }
+  const std::size_t mapped = bytes_of(placed);
+  make_room(mapped);
   std::byte* const memory = space_.reserve(size);
   for (const auto& [from, to] : pages) {
     space_.map(memory + from, static_cast<std::size_t>(to - from));
   }
-  bytes_ += bytes_of(placed);
-  reservations_.push_back({memory, size, std::move(pages), true});
+  bytes_ += mapped;
+  reservations_.push_back({memory, size, std::move(pages), mapped, true, ++uses_});
   return memory;
 }
 
-void SparseMemory::recycle() {
-  if (bytes_ > kKept) {
-    reservations_.clear();
-    bytes_ = 0;
-    space_.release();
+// Gives up what was not used for longest.
+void SparseMemory::make_room(std::size_t bytes) {
+  while (bytes_ + bytes > kKept) {
+    auto oldest = reservations_.end();
+    for (auto known = reservations_.begin(); known != reservations_.end(); ++known) {
+      if (!known->in_use && (oldest == reservations_.end() || known->used_at < oldest->used_at)) {
+        oldest = known;
+      }
+    }
+    if (oldest == reservations_.end()) {
+      return;
+    }
+    const Reservation given_up = *oldest;
+    reservations_.erase(oldest);
+    bytes_ -= given_up.mapped;
+    space_.release(given_up.memory);
   }
+}
+
+void SparseMemory::recycle() {
   for (Reservation& known : reservations_) {
     known.in_use = false;
   }

@@ -27,13 +27,17 @@ class SparseMemory {
     std::byte* memory;
     std::size_t size;
     std::vector<std::pair<std::int64_t, std::int64_t>> pages;  // what is mapped, in bytes from its start
+    std::size_t mapped;                                        // bytes of these
     bool in_use;
+    std::uint64_t used_at;
   };
+  void make_room(std::size_t bytes);
   std::byte* memory_for(std::size_t size, const Placed& placed);
 
   AddressSpace space_;
   std::vector<Reservation> reservations_;
   std::size_t bytes_ = 0;  // mapped in all of them
+  std::uint64_t uses_ = 0;
 };
 
 }  // namespace tileproof::TILEPROOF_CUDA_RUNTIME

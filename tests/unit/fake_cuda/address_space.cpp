@@ -7,7 +7,11 @@
 
 namespace tileproof::fake_cuda {
 
-AddressSpace::~AddressSpace() { release(); }
+AddressSpace::~AddressSpace() {
+  while (!reserved_.empty()) {
+    release(reserved_.back().memory);
+  }
+}
 
 std::size_t AddressSpace::page() { return std::size_t{64} << 10; }
 
@@ -28,11 +32,16 @@ void AddressSpace::map(std::byte* from, std::size_t bytes) {
   }
 }
 
-void AddressSpace::release() {
-  for (const Piece& piece : reserved_) {
-    munmap(piece.memory, piece.bytes);
+// What was reserved starts less than a page before what reserve() returned.
+void AddressSpace::release(std::byte* reserved) {
+  for (std::size_t i = 0; i < reserved_.size(); ++i) {
+    const Piece piece = reserved_[i];
+    if (piece.memory <= reserved && reserved < piece.memory + page()) {
+      munmap(piece.memory, piece.bytes);
+      reserved_.erase(reserved_.begin() + static_cast<std::ptrdiff_t>(i));
+      return;
+    }
   }
-  reserved_.clear();
 }
 
 }  // namespace tileproof::fake_cuda
