@@ -105,7 +105,8 @@ function(tileproof_add_host_build target kind device flavour build)
   # g++ 12 fuses alternating sums and differences (vfmaddsub) in spite of -ffp-contract=off, so the host gets no such
   # instruction: contraction is pinned by the source alone. Locals without a value are for the sanitizing build to judge.
   target_compile_options(${target} PRIVATE ${TILEPROOF_NO_FMA} ${TILEPROOF_KEEP_LOOPS} -ffp-contract=off
-    -fno-strict-aliasing -Wno-unused-function -Wno-unknown-pragmas -Wno-uninitialized -Wno-maybe-uninitialized)
+    -fno-strict-aliasing -Wno-unused-function -Wno-unknown-pragmas -Wno-uninitialized
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   target_compile_definitions(${target} PRIVATE TILEPROOF_ON_CPU TILEPROOF_CPU_FLAVOUR=${flavour}
     "TILEPROOF_DEVICE=\"${device}\"" TILEPROOF_BUILD=${build} "TILEPROOF_VARIANT=\"${arg_VARIANT}\""
     "TILEPROOF_EXPECTED=\"${arg_EXPECTED}\"")

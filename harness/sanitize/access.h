@@ -40,6 +40,12 @@ bool uniform(const Stamp* stamps, Stamp oldest) {
     const __m256i equal = _mm256_cmpeq_epi32(all, _mm256_set1_epi32(static_cast<int>(stamps[0])));
     return _mm256_movemask_epi8(no_older) == 0 || _mm256_movemask_epi8(equal) == -1;
   }
+  if constexpr (kCount == 4) {
+    const __m128i all = _mm_loadu_si128(reinterpret_cast<const __m128i*>(stamps));
+    const __m128i no_older = _mm_cmpeq_epi32(all, _mm_max_epu32(all, _mm_set1_epi32(static_cast<int>(oldest))));
+    const __m128i equal = _mm_cmpeq_epi32(all, _mm_set1_epi32(static_cast<int>(stamps[0])));
+    return _mm_movemask_epi8(no_older) == 0 || _mm_movemask_epi8(equal) == 0xffff;
+  }
 #endif
   Stamp largest = stamps[0];
   Stamp differ = 0;
@@ -163,8 +169,11 @@ inline __attribute__((always_inline)) void Sanitizer::access(const void* address
   const Touch touch{reinterpret_cast<std::uintptr_t>(address), kBytes, kStore, false};
   const Region& dense = shadow_.dense();
   const std::size_t at = touch.address - dense.low;
-  if (kBytes >= 2 && at < dense.bytes && at + kBytes <= dense.bytes && at % 2 == 0) {
-    check<kBytes / 2, kStore>(dense, at / 2, touch, frame);
+  const bool inside = at < dense.bytes && at + kBytes <= dense.bytes;
+  if (kBytes >= 4 && inside && dense.shift == 2 && at % 4 == 0) {
+    check<(kBytes >= 4 ? kBytes / 4 : 1), kStore>(dense, at / 4, touch, frame);
+  } else if (kBytes >= 2 && inside && dense.shift == 1 && at % 2 == 0) {
+    check<(kBytes >= 2 ? kBytes / 2 : 1), kStore>(dense, at / 2, touch, frame);
   } else if (!in_own_stack(touch.address, frame)) {
     access_slowly(touch, frame);
   }

@@ -1,8 +1,9 @@
 // Shadow memory: who last stored and who loaded each granule of the memory that a launch may touch.
 //
-// A granule is 2 bytes of the arena, 1 byte of shared memory. It has two stamps of 32 bits (the last store, the loads
-// since) and one byte that says whose element it is: 4.5 bytes a byte of arena. Stamps hold ticks of a Clock that goes
-// on from launch to launch, so nothing is cleared between launches: what is older than the launch is nothing.
+// A granule is the smallest element of the arena, 2 or 4 bytes, and 1 byte of shared memory. It has two stamps of 32
+// bits (the last store, the loads since) and one byte that says whose element it is: at most 4.5 bytes a byte of arena.
+// Stamps hold ticks of a Clock that goes on from launch to launch, so nothing is cleared between launches: what is
+// older than the launch is nothing.
 #ifndef TILEPROOF_SANITIZE_SHADOW_H
 #define TILEPROOF_SANITIZE_SHADOW_H
 
@@ -19,7 +20,7 @@ namespace tileproof::sanitize {
 using Stamp = std::uint32_t;
 constexpr unsigned kTickAt = 14;
 constexpr unsigned kThreadAt = 4;
-constexpr Stamp kPart = 1;           // of a byte of a granule of two: it may or may not meet another such access
+constexpr Stamp kPart = 1;           // of part of a granule: it may or may not meet another such access
 constexpr Stamp kAtomic = 2;         // of a store
 constexpr Stamp kOtherLanes = 2;     // of loads: other threads of the warp have loaded it too, since the last barrier
 constexpr Stamp kOtherWarps = 4;     // and threads of other warps

@@ -126,9 +126,9 @@ TEST(DeviceExecutor, BatchesAreJudgedAsCasesAloneAreOnTheCpu) {
     const std::vector<Case> cases = some_cases(*subject, 8);
     Engine cpu(make_cpu_executor());
     Engine device(std::make_unique<fake_cuda::DeviceExecutor>(0));
-    const auto batch = device.check(*subject, cases, all_properties());
+    const auto batch = device.check(*subject, cases, all_properties(), false);
     for (std::size_t i = 0; i < cases.size(); ++i) {
-      const auto alone = cpu.check(*subject, {&cases[i], 1}, all_properties()).front();
+      const auto alone = cpu.check(*subject, {&cases[i], 1}, all_properties(), false).front();
       for (std::size_t p = 0; p < alone.size(); ++p) {
         SCOPED_TRACE(subject->name + " " + std::string(all_properties()[p]->name()) + ": " + text(cases[i]));
         EXPECT_EQ(batch[i][p].verdict, alone[p].verdict);
