@@ -157,13 +157,16 @@ TEST(Replay, TakesFiles) {
   EXPECT_TRUE(contains(outcome.out, "held")) << outcome.out;
 }
 
-class Jobs : public ::testing::TestWithParam<const char*> {};
+class Jobs : public ::testing::TestWithParam<std::vector<std::string>> {};
 
-// Crashes and lost workers included: the faults have them.
+// Crashes and lost workers included: the faults have them. All but those whose results are what memory or a register
+// happened to hold.
 TEST_P(Jobs, DoNotShowInTheDocument) {
   json expected;
   for (const char* jobs : {"1", "2", "3"}) {
-    json document = checked({GetParam(), "--cases", "60", "--seed", "7", "--jobs", jobs});
+    std::vector<std::string> arguments = GetParam();
+    arguments.insert(arguments.end(), {"--cases", "60", "--seed", "7", "--jobs", jobs});
+    json document = checked(arguments);
     EXPECT_EQ(document.at("jobs"), std::stoi(jobs));
     document.erase("jobs");
     document.erase("seconds");
@@ -174,7 +177,12 @@ TEST_P(Jobs, DoNotShowInTheDocument) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Subjects, Jobs, ::testing::Values("cpu/mla_rope_?_?wd", "cpu/mla_rope_kv_split_?wd", "*@*"));
+INSTANTIATE_TEST_SUITE_P(Subjects, Jobs,
+                         ::testing::Values(std::vector<std::string>{"cpu/mla_rope_?_?wd"},
+                                           std::vector<std::string>{"cpu/mla_rope_kv_split_?wd"},
+                                           std::vector<std::string>{"*@cp*", "*@demb*", "*@divergent*", "*@head*",
+                                                                    "*@missing_barrier_q*", "*@offset*", "*@padded*",
+                                                                    "*@sin*", "*@stride*", "*@unwritten*"}));
 
 TEST(Faults, ACrashIsAFindingThatReplays) {
   const json document = checked({"cpu/mla_rope_q_fwd@offset32_q_fwd", "--cases", "300", "--seed", "1"});

@@ -14,7 +14,15 @@
 namespace tileproof {
 namespace {
 
-std::vector<const Subject*> all_subjects() { return subjects_on("cpu", {"*", "*@*"}); }
+// All but those that show what memory or a register happened to hold: they give other values in every run.
+std::vector<const Subject*> all_subjects() {
+  std::vector<const Subject*> all = subjects_on("cpu", {"*", "*@*"});
+  std::erase_if(all, [](const Subject* subject) {
+    return subject->name.find("@masked_lane") != std::string::npos ||
+           subject->name.find("@missing_barrier_kv_bwd") != std::string::npos;
+  });
+  return all;
+}
 
 // A wrapped offset faults, as it must: no process survives that fault on sparse cases.
 bool may_fault(const Subject& subject) { return subject.name.find("offset32") != std::string::npos; }
