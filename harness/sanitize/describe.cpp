@@ -36,12 +36,17 @@ Kind kind_of(Fault fault) {
   return {"", ""};
 }
 
-// The tensor in whose elements, gaps or guards an address lies; null: in none.
+constexpr std::size_t kSparseReach = std::size_t{1} << 33;  // what is reserved around a tensor with wide strides
+
+// The tensor in whose elements, gaps or guards an address lies, or, of one with wide strides, in whose reach; null: in
+// none.
 const Placed* tensor_at(const std::vector<Placed>& tensors, std::uintptr_t address) {
   for (const Placed& placed : tensors) {
     const auto base = reinterpret_cast<std::uintptr_t>(placed.base);
     const std::size_t extent = static_cast<std::size_t>(placed.layout.extent) * size_of(placed.layout.shape.dtype);
-    if (address - (base - placed.before) < placed.before + extent + placed.after) {
+    const std::size_t before = placed.layout.sparse ? kSparseReach : placed.before;
+    const std::size_t after = placed.layout.sparse ? kSparseReach : placed.after;
+    if (address - (base - before) < before + extent + after) {
       return &placed;
     }
   }
@@ -63,7 +68,7 @@ std::string memory_text(const std::vector<Placed>& tensors, const Access& access
   if (in_static < fixed.size()) {
     return fmt::format("byte {} of static shared memory", in_static);
   }
-  return fmt::format("address {:#x}", access.address);
+  return "an address";  // it differs from process to process
 }
 
 std::string thread_text(const Access& access) {
