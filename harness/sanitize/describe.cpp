@@ -66,7 +66,12 @@ std::string memory_text(const std::vector<Placed>& tensors, const Access& access
     return fmt::format("byte {} of dynamic shared memory", in_dynamic);
   }
   if (in_static < fixed.size()) {
-    return fmt::format("byte {} of static shared memory", in_static);
+    for (const SharedArray& array : static_shared_arrays()) {
+      if (in_static - array.offset < array.bytes) {
+        return fmt::format("byte {} of the shared array {}", in_static - array.offset, array.name);
+      }
+    }
+    return "a byte between shared arrays";
   }
   return "an address";  // it differs from process to process
 }
@@ -89,7 +94,7 @@ std::string pair_text(const std::vector<Place>& a, const std::vector<Place>& b) 
   const std::string first = kernel_line(a);
   const std::string second = kernel_line(b);
   const bool swapped = std::pair(second.size(), second) < std::pair(first.size(), first);
-  return swapped ? second + "+" + first : first + "+" + second;
+  return swapped ? fmt::format("{}+{}", second, first) : fmt::format("{}+{}", first, second);
 }
 
 std::string what(const Sighting& sighting, const std::string& memory, const std::string& line) {

@@ -118,15 +118,23 @@ void Shadow::prepare(const std::vector<Placed>& tensors) {
   dense_ = dense_piece_.region;
 }
 
-void Shadow::follow_shared(const void* low, std::size_t bytes) {
+void Shadow::follow_shared(const void* low, std::size_t bytes,
+                           std::span<const std::pair<std::size_t, std::size_t>> pieces) {
   const auto address = reinterpret_cast<std::uintptr_t>(low);
   auto piece = std::find_if(shared_.begin(), shared_.end(), [&](const Piece& p) { return p.region.low == address; });
   if (piece == shared_.end()) {
     piece = shared_.insert(shared_.end(), Piece());
+  } else if (piece->region.bytes == bytes) {
+    return;
   }
   place(*piece, address, bytes, 0);
   piece->region.of_block = true;
-  std::memset(piece->region.owners, kSharedMemory, bytes);
+  std::memset(piece->region.owners, pieces.empty() ? kSharedMemory : 0, bytes);
+  for (const auto& [offset, count] : pieces) {
+    if (offset <= bytes) {
+      std::memset(piece->region.owners + offset, kSharedMemory, std::min(count, bytes - offset));
+    }
+  }
 }
 
 const Region* Shadow::find(std::uintptr_t address) const {

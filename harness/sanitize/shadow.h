@@ -9,6 +9,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "memory/arena.h"
@@ -69,8 +71,9 @@ class Shadow {
  public:
   // Follows these tensors, which are in place. Throws EnvironmentError.
   void prepare(const std::vector<Placed>& tensors);
-  // Besides them: shared memory.
-  void follow_shared(const void* low, std::size_t bytes);
+  // Besides them: shared memory, of which only these pieces (offset and bytes) may be touched, or, without any, all.
+  void follow_shared(const void* low, std::size_t bytes,
+                     std::span<const std::pair<std::size_t, std::size_t>> pieces = {});
 
   const Region& dense() const { return dense_; }
   const Region* find(std::uintptr_t address) const;  // of all, the dense one too
