@@ -59,6 +59,8 @@ int agree(const Arguments& a) {
   CheckOptions options;
   options.subjects = choose_subjects("cuda", a.subjects);
   options.properties = choose_properties({});
+  std::erase_if(options.properties,
+                [](const Property* property) { return property->sanitizes(); });  // of the cpu alone
   options.cases = whole_number("--cases", a.cases, 1, 1000000);
   options.seed = whole_number("--seed", a.seed, 0, UINT64_MAX);
   options.timeout_seconds = 10;

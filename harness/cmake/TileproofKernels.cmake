@@ -30,16 +30,16 @@ endif()
 
 # The sanitizing build. Every access must come as one call with its address: no vectors, no loads or stores that the
 # source does not have, frames that can be walked, lines that can be named. What an initialisation in a loop sets must be
-# set in every turn (g++ hoists it). The zeroed build differs in what it sets alone.
-set(tileproof_trivial_init -fno-vectorize -fno-slp-vectorize)
+# set in every turn (g++ hoists it). The zeroed build is the fast one but for what it sets.
+set(tileproof_plain_accesses -fno-vectorize -fno-slp-vectorize)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # Without the last two a vector that is loaded whole, and then used lane by lane, comes as many small loads.
-  set(tileproof_trivial_init -fno-tree-vectorize -fno-tree-loop-im -flifetime-dse=0 -fno-tree-sra
+  set(tileproof_plain_accesses -fno-tree-vectorize -fno-tree-loop-im -flifetime-dse=0 -fno-tree-sra
       --param=max-completely-peel-times=0)
 endif()
-set(tileproof_sanitizing_flags -O2 ${tileproof_trivial_init} -ftrivial-auto-var-init=pattern -g1
+set(tileproof_sanitizing_flags -O2 ${tileproof_plain_accesses} -ftrivial-auto-var-init=pattern -g1
     -fno-omit-frame-pointer -fno-optimize-sibling-calls -fno-gnu-unique -fno-sanitize=all -fsanitize=thread)
-set(tileproof_zeroed_flags -O2 ${tileproof_trivial_init} -ftrivial-auto-var-init=zero)
+set(tileproof_zeroed_flags -ftrivial-auto-var-init=zero)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   list(APPEND tileproof_sanitizing_flags --param=tsan-instrument-func-entry-exit=0)
 else()
@@ -111,7 +111,8 @@ function(tileproof_add_host_build target kind device flavour build)
   # g++ 12 fuses alternating sums and differences (vfmaddsub) in spite of -ffp-contract=off, so the host gets no such
   # instruction: contraction is pinned by the source alone. Locals without a value are for the sanitizing build to judge.
   target_compile_options(${target} PRIVATE ${TILEPROOF_NO_FMA} ${TILEPROOF_KEEP_LOOPS} ${TILEPROOF_VECTOR_WIDTH}
-    -ffp-contract=off -fno-strict-aliasing -Wno-unused-function -Wno-unknown-pragmas -Wno-uninitialized -Wno-maybe-uninitialized)
+    -ffp-contract=off -fno-strict-aliasing -Wno-unused-function -Wno-unknown-pragmas -Wno-uninitialized
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   target_compile_definitions(${target} PRIVATE TILEPROOF_ON_CPU TILEPROOF_CPU_FLAVOUR=${flavour}
     "TILEPROOF_DEVICE=\"${device}\"" TILEPROOF_BUILD=${build} "TILEPROOF_VARIANT=\"${arg_VARIANT}\""
     "TILEPROOF_EXPECTED=\"${arg_EXPECTED}\"")

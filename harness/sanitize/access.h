@@ -2,6 +2,12 @@
 #ifndef TILEPROOF_SANITIZE_ACCESS_H
 #define TILEPROOF_SANITIZE_ACCESS_H
 
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
+
+#include <cstring>
+
 #include "execute/launch_limits.h"
 #include "sanitize/sanitizer.h"
 
@@ -9,23 +15,45 @@ namespace tileproof::sanitize {
 
 namespace detail {
 
-template <std::size_t kCount, typename T>
-bool all_equal(const T* values) {
-  T differ = 0;
-  for (std::size_t i = 1; i < kCount; ++i) {
-    differ |= values[i] ^ values[0];
+template <std::size_t kCount>
+bool same_owner(const Owner* owners) {
+  if constexpr (kCount == 8) {
+    std::uint64_t all = 0;
+    std::memcpy(&all, owners, sizeof all);
+    return all == owners[0] * 0x0101010101010101U;
   }
-  return differ == 0;
+  bool same = true;
+  for (std::size_t i = 1; i < kCount; ++i) {
+    same = same && owners[i] == owners[0];
+  }
+  return same;
 }
 
-// Whether one stamp stands for all: they are equal, or all from before `oldest`, which is as good as none.
+// Whether one stamp stands for all: they are all from before `oldest`, which is as good as none, or equal.
 template <std::size_t kCount>
 bool uniform(const Stamp* stamps, Stamp oldest) {
+#ifdef __AVX2__
+  if constexpr (kCount == 8) {  // most accesses that are many
+    const __m256i all = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(stamps));
+    const __m256i no_older =
+        _mm256_cmpeq_epi32(all, _mm256_max_epu32(all, _mm256_set1_epi32(static_cast<int>(oldest))));
+    const __m256i equal = _mm256_cmpeq_epi32(all, _mm256_set1_epi32(static_cast<int>(stamps[0])));
+    return _mm256_movemask_epi8(no_older) == 0 || _mm256_movemask_epi8(equal) == -1;
+  }
+  if constexpr (kCount == 4) {
+    const __m128i all = _mm_loadu_si128(reinterpret_cast<const __m128i*>(stamps));
+    const __m128i no_older = _mm_cmpeq_epi32(all, _mm_max_epu32(all, _mm_set1_epi32(static_cast<int>(oldest))));
+    const __m128i equal = _mm_cmpeq_epi32(all, _mm_set1_epi32(static_cast<int>(stamps[0])));
+    return _mm_movemask_epi8(no_older) == 0 || _mm_movemask_epi8(equal) == 0xffff;
+  }
+#endif
   Stamp largest = stamps[0];
+  Stamp differ = 0;
   for (std::size_t i = 1; i < kCount; ++i) {
     largest = stamps[i] > largest ? stamps[i] : largest;
+    differ |= stamps[i] ^ stamps[0];
   }
-  return largest < oldest || all_equal<kCount>(stamps);
+  return largest < oldest || differ == 0;
 }
 
 template <std::size_t kCount>
@@ -94,7 +122,7 @@ template <std::size_t kGranules, bool kStore>
 inline __attribute__((always_inline)) void Sanitizer::check(const Region& region, std::size_t granule,
                                                             const Touch& touch, void** frame) {
   const Owner owner = region.owners[granule];
-  if (owner == 0 || (kStore && (owner & kReadOnly) != 0) || !detail::all_equal<kGranules>(region.owners + granule)) {
+  if (owner == 0 || (kStore && (owner & kReadOnly) != 0) || !detail::same_owner<kGranules>(region.owners + granule)) {
     wrong_place(touch, owner, frame);
     return;
   }
@@ -141,8 +169,11 @@ inline __attribute__((always_inline)) void Sanitizer::access(const void* address
   const Touch touch{reinterpret_cast<std::uintptr_t>(address), kBytes, kStore, false};
   const Region& dense = shadow_.dense();
   const std::size_t at = touch.address - dense.low;
-  if (kBytes >= 2 && at < dense.bytes && at + kBytes <= dense.bytes && at % 2 == 0) {
-    check<kBytes / 2, kStore>(dense, at / 2, touch, frame);
+  const bool inside = at < dense.bytes && at + kBytes <= dense.bytes;
+  if (kBytes >= 4 && inside && dense.shift == 2 && at % 4 == 0) {
+    check<(kBytes >= 4 ? kBytes / 4 : 1), kStore>(dense, at / 4, touch, frame);
+  } else if (kBytes >= 2 && inside && dense.shift == 1 && at % 2 == 0) {
+    check<(kBytes >= 2 ? kBytes / 2 : 1), kStore>(dense, at / 2, touch, frame);
   } else if (!in_own_stack(touch.address, frame)) {
     access_slowly(touch, frame);
   }

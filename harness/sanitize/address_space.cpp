@@ -1,10 +1,15 @@
 #include "sanitize/address_space.h"
 
+#include <cxxabi.h>
+#include <fcntl.h>
 #include <link.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <vector>
 
 namespace tileproof::sanitize {
@@ -39,7 +44,79 @@ int find_locals(dl_phdr_info* info, std::size_t, void* to) {
   return 1;
 }
 
+// The file of the program, while it is looked at.
+class ProgramFile {
+ public:
+  ProgramFile() : file_(open("/proc/self/exe", O_RDONLY | O_CLOEXEC)) {
+    struct stat about {};
+    if (file_ < 0 || fstat(file_, &about) != 0) {
+      return;
+    }
+    void* const memory = mmap(nullptr, static_cast<std::size_t>(about.st_size), PROT_READ, MAP_PRIVATE, file_, 0);
+    if (memory != MAP_FAILED) {
+      bytes_ = {static_cast<const std::byte*>(memory), static_cast<std::size_t>(about.st_size)};
+    }
+  }
+  ~ProgramFile() {
+    if (!bytes_.empty()) {
+      munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+    }
+    if (file_ >= 0) {
+      close(file_);
+    }
+  }
+  ProgramFile(const ProgramFile&) = delete;
+  ProgramFile& operator=(const ProgramFile&) = delete;
+
+  // `count` entries of a type at an offset; none where the file is too short.
+  template <typename T>
+  std::span<const T> at(std::size_t offset, std::size_t count) const {
+    const bool inside = offset <= bytes_.size() && count <= (bytes_.size() - offset) / sizeof(T);
+    return inside ? std::span(reinterpret_cast<const T*>(bytes_.data() + offset), count) : std::span<const T>();
+  }
+
+ private:
+  int file_;
+  std::span<const std::byte> bytes_;
+};
+
+// "transpose_kernel(Matrix, Matrix)::tile" of a mangled name, without the function.
+std::string short_name(const char* mangled) {
+  int status = 0;
+  char* const text = abi::__cxa_demangle(mangled, nullptr, nullptr, &status);
+  std::string name = status == 0 ? text : mangled;
+  std::free(text);
+  name.resize(std::min(name.size(), name.find(" [")));  // what separates builds
+  const std::size_t colons = name.rfind("::");
+  return colons == std::string::npos ? name : name.substr(colons + 2);
+}
+
+std::vector<SharedArray> find_shared_arrays() {
+  const ProgramFile file;
+  std::vector<SharedArray> arrays;
+  for (const ElfW(Ehdr) & header : file.at<ElfW(Ehdr)>(0, 1)) {
+    const auto sections = file.at<ElfW(Shdr)>(header.e_shoff, header.e_shnum);
+    for (const ElfW(Shdr) & section : sections) {
+      if (section.sh_type != SHT_SYMTAB || section.sh_link >= sections.size()) {
+        continue;
+      }
+      const auto names = file.at<char>(sections[section.sh_link].sh_offset, sections[section.sh_link].sh_size);
+      for (const ElfW(Sym) & symbol : file.at<ElfW(Sym)>(section.sh_offset, section.sh_size / sizeof(ElfW(Sym)))) {
+        if (ELF64_ST_TYPE(symbol.st_info) == STT_TLS && symbol.st_shndx != SHN_UNDEF && symbol.st_name < names.size()) {
+          arrays.push_back({short_name(names.data() + symbol.st_name), symbol.st_value, symbol.st_size});
+        }
+      }
+    }
+  }
+  return arrays;
+}
+
 }  // namespace
+
+const std::vector<SharedArray>& static_shared_arrays() {
+  static const std::vector<SharedArray> arrays = find_shared_arrays();
+  return arrays;
+}
 
 std::span<const std::byte> static_shared_memory() {
   static thread_local const std::span<const std::byte> found = [] {

@@ -36,12 +36,17 @@ Kind kind_of(Fault fault) {
   return {"", ""};
 }
 
-// The tensor in whose elements, gaps or guards an address lies; null: in none.
+constexpr std::size_t kSparseReach = std::size_t{1} << 33;  // what is reserved around a tensor with wide strides
+
+// The tensor in whose elements, gaps or guards an address lies, or, of one with wide strides, in whose reach; null: in
+// none.
 const Placed* tensor_at(const std::vector<Placed>& tensors, std::uintptr_t address) {
   for (const Placed& placed : tensors) {
     const auto base = reinterpret_cast<std::uintptr_t>(placed.base);
     const std::size_t extent = static_cast<std::size_t>(placed.layout.extent) * size_of(placed.layout.shape.dtype);
-    if (address - (base - placed.before) < placed.before + extent + placed.after) {
+    const std::size_t before = placed.layout.sparse ? kSparseReach : placed.before;
+    const std::size_t after = placed.layout.sparse ? kSparseReach : placed.after;
+    if (address - (base - before) < before + extent + after) {
       return &placed;
     }
   }
@@ -61,9 +66,14 @@ std::string memory_text(const std::vector<Placed>& tensors, const Access& access
     return fmt::format("byte {} of dynamic shared memory", in_dynamic);
   }
   if (in_static < fixed.size()) {
-    return fmt::format("byte {} of static shared memory", in_static);
+    for (const SharedArray& array : static_shared_arrays()) {
+      if (in_static - array.offset < array.bytes) {
+        return fmt::format("byte {} of the shared array {}", in_static - array.offset, array.name);
+      }
+    }
+    return "a byte between shared arrays";
   }
-  return fmt::format("address {:#x}", access.address);
+  return "an address";  // it differs from process to process
 }
 
 std::string thread_text(const Access& access) {
@@ -84,7 +94,7 @@ std::string pair_text(const std::vector<Place>& a, const std::vector<Place>& b) 
   const std::string first = kernel_line(a);
   const std::string second = kernel_line(b);
   const bool swapped = std::pair(second.size(), second) < std::pair(first.size(), first);
-  return swapped ? second + "+" + first : first + "+" + second;
+  return swapped ? fmt::format("{}+{}", second, first) : fmt::format("{}+{}", first, second);
 }
 
 std::string what(const Sighting& sighting, const std::string& memory, const std::string& line) {

@@ -67,7 +67,14 @@ void Sanitizer::ask_for_store(std::uintptr_t address, std::size_t bytes) {
 void Sanitizer::launch_begins(dim3, dim3, std::size_t shared_bytes, const void* closure) {
   shadow_.follow_shared(cpu::dynamic_shared(), shared_bytes);
   const std::span<const std::byte> fixed = static_shared_memory();
-  shadow_.follow_shared(fixed.data(), fixed.size());
+  static const auto arrays = [] {
+    std::vector<std::pair<std::size_t, std::size_t>> pieces;
+    for (const SharedArray& array : static_shared_arrays()) {
+      pieces.emplace_back(array.offset, array.bytes);
+    }
+    return pieces;
+  }();
+  shadow_.follow_shared(fixed.data(), fixed.size(), arrays);
   arguments_ = reinterpret_cast<std::uintptr_t>(closure);
   clock_.begin_launch();
   advance();

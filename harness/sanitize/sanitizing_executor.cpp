@@ -19,7 +19,7 @@ using sanitize::sanitizer;
 
 // Packed index of the first element in which two results differ; -1: none. A NaN is a NaN.
 std::int64_t first_difference(const HostTensor& a, const HostTensor& b) {
-  if (a.bytes == b.bytes) {
+  if (std::memcmp(a.bytes.data(), b.bytes.data(), a.bytes.size()) == 0) {
     return -1;
   }
   const std::size_t size = size_of(a.shape.dtype);

@@ -61,8 +61,6 @@ void Shadow::place(Piece& piece, std::uintptr_t low, std::size_t bytes, unsigned
 
 namespace {
 
-constexpr unsigned kGranule = 1;  // of the arena: 2 bytes, the smallest element
-
 std::uintptr_t number_of(const std::byte* address) { return reinterpret_cast<std::uintptr_t>(address); }
 
 std::size_t bytes_of(const Placed& placed, std::int64_t elements) {
@@ -77,14 +75,18 @@ void paint(const Region& region, const Placed& placed, std::size_t number) {
                                                                            : 0));
   const std::size_t base = number_of(placed.base) - region.low;
   for_each_piece(placed.layout, [&](std::int64_t offset, std::int64_t, std::int64_t count) {
-    const std::size_t first = (base + bytes_of(placed, offset)) >> kGranule;
-    std::memset(region.owners + first, owner, bytes_of(placed, count) >> kGranule);
+    const std::size_t first = (base + bytes_of(placed, offset)) >> region.shift;
+    std::memset(region.owners + first, owner, bytes_of(placed, count) >> region.shift);
   });
 }
 
 }  // namespace
 
 void Shadow::prepare(const std::vector<Placed>& tensors) {
+  // A granule is the smallest element.
+  const bool wide = std::all_of(tensors.begin(), tensors.end(),
+                                [](const Placed& placed) { return size_of(placed.layout.shape.dtype) == 4; });
+  const unsigned shift = wide ? 2 : 1;
   sparse_.clear();
   std::uintptr_t low = UINTPTR_MAX;
   std::uintptr_t high = 0;
@@ -95,8 +97,8 @@ void Shadow::prepare(const std::vector<Placed>& tensors) {
     }
   }
   low = std::min(low, high) & ~std::uintptr_t{15};  // so that wide accesses begin at a granule where elements do
-  place(dense_piece_, low, high - low, kGranule);
-  std::memset(dense_piece_.region.owners, 0, ((high - low) >> kGranule) + 1);
+  place(dense_piece_, low, high - low, shift);
+  std::memset(dense_piece_.region.owners, 0, ((high - low) >> shift) + 1);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const Placed& placed = tensors[i];
     if (!placed.layout.sparse) {
@@ -106,25 +108,33 @@ void Shadow::prepare(const std::vector<Placed>& tensors) {
     Piece& piece = sparse_.emplace_back();
     const std::uintptr_t from = number_of(placed.base) + static_cast<std::uintptr_t>(placed.mapped.front().first);
     const std::uintptr_t to = number_of(placed.base) + static_cast<std::uintptr_t>(placed.mapped.back().second);
-    place(piece, from, to - from, kGranule);
+    place(piece, from, to - from, shift);
     for (const auto& [begin, end] : placed.mapped) {
-      piece.used.emplace_back(static_cast<std::size_t>(begin - placed.mapped.front().first) >> kGranule,
-                              static_cast<std::size_t>(end - placed.mapped.front().first) >> kGranule);
+      piece.used.emplace_back(static_cast<std::size_t>(begin - placed.mapped.front().first) >> shift,
+                              static_cast<std::size_t>(end - placed.mapped.front().first) >> shift);
     }
     paint(piece.region, placed, i);
   }
   dense_ = dense_piece_.region;
 }
 
-void Shadow::follow_shared(const void* low, std::size_t bytes) {
+void Shadow::follow_shared(const void* low, std::size_t bytes,
+                           std::span<const std::pair<std::size_t, std::size_t>> pieces) {
   const auto address = reinterpret_cast<std::uintptr_t>(low);
   auto piece = std::find_if(shared_.begin(), shared_.end(), [&](const Piece& p) { return p.region.low == address; });
   if (piece == shared_.end()) {
     piece = shared_.insert(shared_.end(), Piece());
+  } else if (piece->region.bytes == bytes) {
+    return;
   }
   place(*piece, address, bytes, 0);
   piece->region.of_block = true;
-  std::memset(piece->region.owners, kSharedMemory, bytes);
+  std::memset(piece->region.owners, pieces.empty() ? kSharedMemory : 0, bytes);
+  for (const auto& [offset, count] : pieces) {
+    if (offset <= bytes) {
+      std::memset(piece->region.owners + offset, kSharedMemory, std::min(count, bytes - offset));
+    }
+  }
 }
 
 const Region* Shadow::find(std::uintptr_t address) const {

@@ -1,13 +1,16 @@
 // Shadow memory: who last stored and who loaded each granule of the memory that a launch may touch.
 //
-// A granule is 2 bytes of the arena, 1 byte of shared memory. It has two stamps of 32 bits (the last store, the loads
-// since) and one byte that says whose element it is: 4.5 bytes a byte of arena. Stamps hold ticks of a Clock that goes
-// on from launch to launch, so nothing is cleared between launches: what is older than the launch is nothing.
+// A granule is the smallest element of the arena, 2 or 4 bytes, and 1 byte of shared memory. It has two stamps of 32
+// bits (the last store, the loads since) and one byte that says whose element it is: at most 4.5 bytes a byte of arena.
+// Stamps hold ticks of a Clock that goes on from launch to launch, so nothing is cleared between launches: what is
+// older than the launch is nothing.
 #ifndef TILEPROOF_SANITIZE_SHADOW_H
 #define TILEPROOF_SANITIZE_SHADOW_H
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "memory/arena.h"
@@ -19,7 +22,7 @@ namespace tileproof::sanitize {
 using Stamp = std::uint32_t;
 constexpr unsigned kTickAt = 14;
 constexpr unsigned kThreadAt = 4;
-constexpr Stamp kPart = 1;           // of a byte of a granule of two: it may or may not meet another such access
+constexpr Stamp kPart = 1;           // of part of a granule: it may or may not meet another such access
 constexpr Stamp kAtomic = 2;         // of a store
 constexpr Stamp kOtherLanes = 2;     // of loads: other threads of the warp have loaded it too, since the last barrier
 constexpr Stamp kOtherWarps = 4;     // and threads of other warps
@@ -68,8 +71,9 @@ class Shadow {
  public:
   // Follows these tensors, which are in place. Throws EnvironmentError.
   void prepare(const std::vector<Placed>& tensors);
-  // Besides them: shared memory.
-  void follow_shared(const void* low, std::size_t bytes);
+  // Besides them: shared memory, of which only these pieces (offset and bytes) may be touched, or, without any, all.
+  void follow_shared(const void* low, std::size_t bytes,
+                     std::span<const std::pair<std::size_t, std::size_t>> pieces = {});
 
   const Region& dense() const { return dense_; }
   const Region* find(std::uintptr_t address) const;  // of all, the dense one too

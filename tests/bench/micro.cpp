@@ -92,7 +92,7 @@ void check_of_all_properties(benchmark::State& state) {
   const Case c = case_of(state.range(0));
   Engine engine(make_cpu_executor());
   for (auto _ : state) {
-    benchmark::DoNotOptimize(engine.check(subject(), {&c, 1}, all_properties()));
+    benchmark::DoNotOptimize(engine.check(subject(), {&c, 1}, all_properties(), false));
   }
   report(state);
 }

@@ -167,13 +167,16 @@ TEST(Replay, TakesAFileWithAByteOrderMark) {
   EXPECT_EQ(tileproof({"replay", path}).status, 0);
 }
 
-class Jobs : public ::testing::TestWithParam<const char*> {};
+class Jobs : public ::testing::TestWithParam<std::vector<std::string>> {};
 
-// Crashes and lost workers included: the faults have them.
+// Crashes and lost workers included: the faults have them. All but those whose results are what memory or a register
+// happened to hold.
 TEST_P(Jobs, DoNotShowInTheDocument) {
   json expected;
   for (const char* jobs : {"1", "2", "3"}) {
-    json document = checked({GetParam(), "--cases", "60", "--seed", "7", "--jobs", jobs, "--no-minimize"});
+    std::vector<std::string> arguments = GetParam();
+    arguments.insert(arguments.end(), {"--cases", "60", "--seed", "7", "--jobs", jobs, "--no-minimize"});
+    json document = checked(arguments);
     EXPECT_EQ(document.at("jobs"), std::stoi(jobs));
     document.erase("jobs");
     document.erase("seconds");
@@ -198,7 +201,12 @@ TEST(Check, MinimalCasesAreTheSameForAnyNumberOfJobs) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Subjects, Jobs, ::testing::Values("cpu/mla_rope_?_?wd", "cpu/mla_rope_kv_split_?wd", "*@*"));
+INSTANTIATE_TEST_SUITE_P(Subjects, Jobs,
+                         ::testing::Values(std::vector<std::string>{"cpu/mla_rope_?_?wd"},
+                                           std::vector<std::string>{"cpu/mla_rope_kv_split_?wd"},
+                                           std::vector<std::string>{"*@cp*", "*@demb*", "*@divergent*", "*@head*",
+                                                                    "*@missing_barrier_q*", "*@offset*", "*@padded*",
+                                                                    "*@sin*", "*@stride*", "*@unwritten*"}));
 
 TEST(Faults, ACrashIsAFindingThatReplays) {
   const json document = checked({"cpu/mla_rope_q_fwd@offset32_q_fwd", "--cases", "300", "--seed", "1"});

@@ -323,7 +323,8 @@ TEST(ARefusal, IsAnOutcomeOfItsOwnAndNeverAPass) {
 TEST(EveryPropertyOfTheList, HasASaboteurHere) {
   const std::vector<const Property*> properties = matching_properties({});
   const auto sanitizing = std::count_if(properties.begin(), properties.end(), [](auto* p) { return p->sanitizes(); });
-  EXPECT_EQ(properties.size() - static_cast<std::size_t>(sanitizing), 15U) << "a new property needs a kernel that fails it";
+  EXPECT_EQ(properties.size() - static_cast<std::size_t>(sanitizing), 15U)
+      << "a new property needs a kernel that fails it";
   EXPECT_EQ(sanitizing, 5) << "theirs are in small_kernels_test.cpp and sanitizer_test.cpp";
 }
 

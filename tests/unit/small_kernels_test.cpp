@@ -2,9 +2,12 @@
 // build and a declaration of the operation are all that the sanitizer needs.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include <fmt/format.h>
 
 #include "execute/executor.h"
+#include "sanitize/address_space.h"
 #include "search/engine.h"
 
 extern "C" {
@@ -152,6 +155,17 @@ TEST(SmallKernels, AreCleanWhenTheyAreClean) {
                     << fmt::format("{}", fmt::join(failure.evidence, "\n"));
     }
   }
+}
+
+// float tile[16][17] of the clean transpose, and of each faulty one; bool is_last.
+TEST(SmallKernels, HaveTheirSharedArraysFoundByName) {
+  std::multiset<std::pair<std::string, std::size_t>> found;
+  for (const sanitize::SharedArray& array : sanitize::static_shared_arrays()) {
+    found.emplace(array.name, array.bytes);
+    EXPECT_LE(array.offset + array.bytes, sanitize::static_shared_memory().size()) << array.name;
+  }
+  EXPECT_EQ(found.count({"tile", 16 * 17 * sizeof(float)}), 3U);
+  EXPECT_EQ(found.count({"is_last", sizeof(bool)}), 3U);
 }
 
 struct Planted {

@@ -43,7 +43,7 @@
 #ifdef TILEPROOF_SANITIZING
 // A frame of its own, in which the calls of a report end; in it everything that can be, so that locals are registers.
 #define __global__ __attribute__((noinline, flatten))
-#define __shared__ static thread_local        // so that the sanitizer knows its addresses; a launch has one host thread
+#define __shared__ static thread_local  // so that the sanitizer knows its addresses; a launch has one host thread
 #define TILEPROOF_FENCE() tileproof::cpu::note_fence()
 #define TILEPROOF_ATOMIC(address) tileproof::cpu::note_atomic(address, sizeof *(address))
 #define TILEPROOF_UNSEEN __attribute__((noinline, no_sanitize("thread")))  // what was noted is not seen once more
@@ -69,16 +69,23 @@ struct dim3 {
   constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
 };
 
-// Of the thread that runs now. While a thread runs they do not change, so that reading them need not be watched.
+// Of the thread that runs now.
 #ifdef TILEPROOF_SANITIZING
-#define TILEPROOF_OF_THREAD const
+// While a thread runs they do not change: as constants without a constructor, reading them is not watched.
+struct ConstantDim {
+  unsigned x, y, z;
+  operator dim3() const { return {x, y, z}; }
+};
+extern const uint3 threadIdx;
+extern const uint3 blockIdx;
+extern const ConstantDim blockDim;
+extern const ConstantDim gridDim;
 #else
-#define TILEPROOF_OF_THREAD
+extern uint3 threadIdx;
+extern uint3 blockIdx;
+extern dim3 blockDim;
+extern dim3 gridDim;
 #endif
-extern TILEPROOF_OF_THREAD uint3 threadIdx;
-extern TILEPROOF_OF_THREAD uint3 blockIdx;
-extern TILEPROOF_OF_THREAD dim3 blockDim;
-extern TILEPROOF_OF_THREAD dim3 gridDim;
 constexpr int warpSize = 32;
 
 using cudaStream_t = void*;

@@ -1,5 +1,5 @@
-// total [1, 1] is the sum of all elements of in [rows, cols]: one warp a row stores its part, and the block that is last
-// sums the parts, in the order of rows. `counter` is zero before.
+// total [1, 1] is the sum of all elements of in [rows, cols]: one warp a row stores its part, and the block that is
+// last sums the parts, in the order of rows. `counter` is zero before.
 #include "small.cuh"
 
 __global__ void last_block_sum_kernel(Matrix in, Matrix parts, unsigned* counter, Matrix total) {

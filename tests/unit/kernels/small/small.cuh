@@ -14,8 +14,8 @@ struct Matrix {
 
 inline Matrix bind_matrix(const tileproof_launch* launch, const char* name) {
   const tileproof_tensor* t = tileproof::find_tensor(launch, name);
-  return {static_cast<float*>(t->data), static_cast<int>(t->shape[0]),
-          t->rank == 2 ? static_cast<int>(t->shape[1]) : 1, t->strides[0]};
+  return {static_cast<float*>(t->data), static_cast<int>(t->shape[0]), t->rank == 2 ? static_cast<int>(t->shape[1]) : 1,
+          t->strides[0]};
 }
 
 inline int32_t finish(const tileproof_launch* launch) {
