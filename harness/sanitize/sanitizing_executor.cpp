@@ -33,6 +33,15 @@ std::int64_t first_difference(const HostTensor& a, const HostTensor& b) {
   return -1;
 }
 
+// However it ends, later launches are not watched.
+class Following {
+ public:
+  Following() = default;
+  ~Following() { sanitizer.unfollow(); }
+  Following(const Following&) = delete;
+  Following& operator=(const Following&) = delete;
+};
+
 class SanitizingExecutor : public Executor {
  public:
   explicit SanitizingExecutor(std::unique_ptr<Executor> fast) : fast_(std::move(fast)) {}
@@ -49,8 +58,21 @@ class SanitizingExecutor : public Executor {
   void fetch(RunResult& result) override { fast_->fetch(result); }
 
  private:
+  // What lacks memory for its shadow is refused: that concerns nobody but the properties that wanted it.
   void run(const RunOrder& order) {
     RunResult result;
+    try {
+      look_at(order, result);
+    } catch (const EnvironmentError& error) {
+      result = {};
+      result.status = RunResult::Status::refused;
+      result.message = error.what();
+    }
+    result.inputs = std::move(order.result->inputs);
+    *order.result = std::move(result);
+  }
+
+  void look_at(const RunOrder& order, RunResult& result) {
     look(order, result, [](const auto& tensors) { sanitizer.follow(tensors); });
     if (result.status == RunResult::Status::ok) {
       look_for_undefined_values(order, result);
@@ -60,19 +82,19 @@ class SanitizingExecutor : public Executor {
       look(order, again, [](const auto& tensors) { sanitizer.follow_again(tensors); });
     }
     result.reports = sanitize::describe(sanitizer.sightings(), arena_.tensors());
-    result.inputs = std::move(order.result->inputs);
-    *order.result = std::move(result);
   }
 
   template <typename Follow>
   void look(const RunOrder& order, RunResult& result, Follow follow) {
     {
-      const Stopwatch watch(stage_times().fill);
-      fill_arena(arena_, *order.problem, *order.tiling, *order.memory, *order.inputs);
-      follow(arena_.tensors());
+      const Following following;
+      {
+        const Stopwatch watch(stage_times().fill);
+        fill_arena(arena_, *order.problem, *order.tiling, *order.memory, *order.inputs);
+        follow(arena_.tensors());
+      }
+      launch(*order.subject->sanitizing, order, result);
     }
-    launch(*order.subject->sanitizing, order, result);
-    sanitizer.unfollow();
     if (result.status == RunResult::Status::ok) {
       const Stopwatch watch(stage_times().gather);
       collect_results(arena_, *order.memory, *order.inputs, result);

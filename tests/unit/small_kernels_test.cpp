@@ -18,6 +18,7 @@ TILEPROOF_SMALL(block_sum, small)
 TILEPROOF_SMALL(last_block_sum, small)
 TILEPROOF_SMALL(softmax_row, small)
 TILEPROOF_SMALL(transpose, small)
+TILEPROOF_SMALL(block_sum, block_sum_deadlock)
 TILEPROOF_SMALL(block_sum, block_sum_no_barrier)
 TILEPROOF_SMALL(block_sum, block_sum_barrier_in_branch)
 TILEPROOF_SMALL(softmax_row, softmax_row_shuffle_in_branch)
@@ -177,6 +178,7 @@ struct Planted {
 
 TEST(SmallKernels, ArePlantedFaultsReportedWithTheirLines) {
   const Planted planted[] = {
+      {TILEPROOF_SMALL(block_sum, block_sum_deadlock), "barriers", "", "block_sum.cu:9+block_sum.cu:10"},
       {TILEPROOF_SMALL(block_sum, block_sum_no_barrier), "race_free", "shared", "block_sum.cu:11+block_sum.cu:11"},
       {TILEPROOF_SMALL(block_sum, block_sum_barrier_in_branch), "barriers", "", "block_sum.cu:13"},
       {TILEPROOF_SMALL(last_block_sum, last_block_sum_no_fence), "race_free", "out",
