@@ -47,7 +47,7 @@ constexpr Planted kPlanted[] = {
     {"mla_rope_q_fwd@divergent_barrier", "barriers", "", "q_fwd.cu:39"},
     {"mla_rope_q_bwd@divergent_barrier", "barriers", "", "q_bwd.cu:41"},
     {"mla_rope_kv_split_bwd@divergent_barrier", "barriers", "", "kv_split_bwd.cu:56"},
-    {"mla_rope_concat_fwd@divergent_shuffle", "barriers", "", "concat_fwd.cu:35"},
+    {"mla_rope_concat_fwd@divergent_shuffle", "barriers", "", "concat_fwd.cu:36"},
     {"mla_rope_kv_split_fwd@divergent_shuffle", "barriers", "", "kv_split_fwd.cu:37"},
     {"mla_rope_concat_bwd@divergent_shuffle", "barriers", "", "concat_bwd.cu:36"},
 };
