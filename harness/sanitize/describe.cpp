@@ -152,7 +152,7 @@ std::vector<HazardReport> describe(const std::vector<Sighting>& sightings, const
       report.evidence.push_back(accesses ? "before it: " + access_text(*sighting.other, others)
                                          : fmt::format("{} waits at {}", thread_text(*sighting.other), other_text));
     }
-    report.lines = text + "+" + other_text;
+    report.lines = fmt::format("{}+{}", text, other_text);
     const bool known = std::any_of(reports.begin(), reports.end(), [&](const HazardReport& r) {
       return r.property == report.property && r.kind == report.kind && r.tensor == report.tensor &&
              r.lines == report.lines;

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -24,7 +25,9 @@ constexpr std::int64_t kRowsTried = 64;
 struct Place {
   std::int64_t token = 0;
   std::int64_t head = 0;
-  auto operator<=>(const Place&) const = default;
+  friend bool operator<(const Place& a, const Place& b) {
+    return std::tie(a.token, a.head) < std::tie(b.token, b.head);
+  }
 };
 
 // What the map looks like for one tensor: axes before the heads count as tokens.

@@ -165,7 +165,7 @@ TEST(SmallKernels, HaveTheirSharedArraysFoundByName) {
     found.emplace(array.name, array.bytes);
     EXPECT_LE(array.offset + array.bytes, sanitize::static_shared_memory().size()) << array.name;
   }
-  EXPECT_EQ(found.count({"tile", 16 * 17 * sizeof(float)}), 3U);
+  EXPECT_EQ(found.count({"tile", sizeof(float[16][17])}), 3U);
   EXPECT_EQ(found.count({"is_last", sizeof(bool)}), 3U);
 }
 
