@@ -9,7 +9,7 @@ jobs=$(nproc)
 
 # Everything a build needs. Lint tools come on top, where lint or test asks for them.
 packages=(g++ cmake ninja-build patch libeigen3-dev librapidcheck-dev libgtest-dev libbenchmark-dev libcli11-dev
-  libfmt-dev nlohmann-json3-dev libboost-context-dev libexpat1-dev)
+  libfmt-dev nlohmann-json3-dev libsqlite3-dev libboost-context-dev libexpat1-dev libclang-rt-14-dev)
 
 say() { printf 'bootstrap: %s\n' "$*" >&2; }
 
