@@ -17,6 +17,8 @@
 #include "record/output_file.h"
 #include "record/record.h"
 #include "search/corpus.h"
+#include "search/interrupt.h"
+#include "search/worker_pool.h"
 
 namespace tileproof {
 
@@ -30,13 +32,13 @@ constexpr char kFooter[] =
     "  tileproof exposure cpu/mla_rope_q_fwd --config num_attention_heads=96 --config qk_nope_head_dim=128 \\\n"
     "      --config qk_rope_head_dim=64 --tp 8 --cp 1,2 --tiling block_h=4,8,16 --set layout=thd\n"
     "\nModes, layouts and ranks that nothing fixes are all tried. Without a model, only the shipped recipes are.\n"
-    "\nExit: 0 no shape of the model (without one: no shipped recipe) fails, 1 some do, 2 bad usage or nothing "
-    "judged,\n"
-    "3 the environment or the harness failed.";
+    "\nExit: 0 no shape of the model (without one: no shipped recipe) fails, 1 some do, 2 bad usage, nothing judged,\n"
+    "or the time was up before a shape failed; 3 the environment or the harness failed; 128 + N signal N ended it\n"
+    "(the table so far is printed).";
 
 struct Arguments {
   std::vector<std::string> subjects, config, set, tilings;
-  std::optional<std::string> model, json;
+  std::optional<std::string> model, json, time;
   std::string device = "auto", tp = "1", cp = "1", jobs = "0", timeout = "10s";
 };
 
@@ -114,7 +116,11 @@ SubjectExposure expose_subject(const Arguments& a, const Subject& subject, const
 }
 
 std::string cell(const Exposed& exposed) {
-  return exposed.failing > 0 ? "FAIL" : exposed.cases == 0 ? "-" : exposed.refused == exposed.cases ? "refused" : "ok";
+  return exposed.failing > 0                ? "FAIL"
+         : exposed.left > 0                 ? "?"
+         : exposed.cases == 0               ? "-"
+         : exposed.refused == exposed.cases ? "refused"
+                                            : "ok";
 }
 
 bool fails(const std::vector<Exposed>& row) {
@@ -125,24 +131,44 @@ std::uint64_t failing_rows(const std::vector<std::vector<Exposed>>& rows) {
   return static_cast<std::uint64_t>(std::count_if(rows.begin(), rows.end(), fails));
 }
 
-// Whether this tiling was judged somewhere and failed nowhere.
-bool is_safe(const SubjectExposure& e, std::size_t tiling) {
-  std::uint64_t judged = 0;
+// One tiling over all shapes.
+Exposed total_of(const SubjectExposure& e, std::size_t tiling) {
+  Exposed total;
   for (const auto* rows : {&e.model, &e.recipes}) {
     for (const auto& row : *rows) {
-      if (row[tiling].failing > 0) {
-        return false;
-      }
-      judged += row[tiling].cases - row[tiling].refused;
+      total.cases += row[tiling].cases;
+      total.failing += row[tiling].failing;
+      total.refused += row[tiling].refused;
+      total.left += row[tiling].left;
     }
   }
-  return judged > 0;
+  return total;
 }
 
-std::vector<std::string> tilings_that(const SubjectExposure& e, bool safe) {
+std::uint64_t cases_left(const SubjectExposure& e) {
+  std::uint64_t left = 0;
+  for (std::size_t i = 0; i < e.tilings.size(); ++i) {
+    left += total_of(e, i).left;
+  }
+  return left;
+}
+
+enum class Safety {
+  safe,        // judged on every shape, and failed on none
+  unsafe,      // failed on some
+  not_judged,  // refused everywhere, or not judged to the end
+};
+
+Safety safety_of(const Exposed& total) {
+  return total.failing > 0                                ? Safety::unsafe
+         : total.left == 0 && total.cases > total.refused ? Safety::safe
+                                                          : Safety::not_judged;
+}
+
+std::vector<std::string> tilings_that_are(Safety safety, const SubjectExposure& e) {
   std::vector<std::string> result;
   for (std::size_t i = 0; i < e.tilings.size(); ++i) {
-    if (is_safe(e, i) == safe) {
+    if (safety_of(total_of(e, i)) == safety) {
       result.push_back(text(*e.subject->operation, e.tilings[i]));
     }
   }
@@ -193,6 +219,7 @@ std::string page(const SubjectExposure& e) {
   std::string out = e.subject->name + "\n";
   const std::uint64_t live = failing_rows(e.model);
   const std::uint64_t shipped = failing_rows(e.recipes);
+  const char* so_far = cases_left(e) == 0 ? "" : ", so far";
   if (!e.model.empty()) {
     out += table(e, e.model_shapes, e.model, "");
   }
@@ -200,13 +227,18 @@ std::string page(const SubjectExposure& e) {
     out += table(e, e.recipe_shapes, e.recipes, "shipped: ");
   }
   if (!e.model.empty()) {
-    out += live > 0 ? fmt::format("  live: {} of {} shapes of the model fail under some tiling\n", live, e.model.size())
-                    : fmt::format("  none of the model's {} shapes fails under these tilings\n", e.model.size());
+    out += live > 0
+               ? fmt::format("  live: {} of {} shapes of the model fail under some tiling\n", live, e.model.size())
+               : fmt::format("  none of the model's {} shapes fails under these tilings{}\n", e.model.size(), so_far);
   }
-  out += fmt::format("  shipped recipes (corpus/models.cases): {} of {} shapes fail\n", shipped, e.recipes.size());
-  return out +
-         fmt::format("  safe: {}\n  not safe: {}\n", list_of(tilings_that(e, true)), list_of(tilings_that(e, false))) +
-         first_failure(e);
+  out += fmt::format("  shipped recipes (corpus/models.cases): {} of {} shapes fail{}\n", shipped, e.recipes.size(),
+                     so_far);
+  out += fmt::format("  safe: {}\n  not safe: {}\n", list_of(tilings_that_are(Safety::safe, e)),
+                     list_of(tilings_that_are(Safety::unsafe, e)));
+  if (const auto others = tilings_that_are(Safety::not_judged, e); !others.empty()) {
+    out += fmt::format("  not judged to the end: {}\n", list_of(others));
+  }
+  return out + first_failure(e);
 }
 
 json rows_of(const SubjectExposure& e, const std::vector<ReachedShape>& shapes,
@@ -220,6 +252,7 @@ json rows_of(const SubjectExposure& e, const std::vector<ReachedShape>& shapes,
                          {"cases", one.cases},
                          {"failing", one.failing},
                          {"refused", one.refused},
+                         {"left", one.left},
                          {"properties", one.properties},
                          {"message", one.message},
                          {"case", one.case_text}});
@@ -235,8 +268,9 @@ std::string document(const std::vector<SubjectExposure>& all) {
     root["subjects"].push_back({{"subject", e.subject->name},
                                 {"model", rows_of(e, e.model_shapes, e.model)},
                                 {"recipes", rows_of(e, e.recipe_shapes, e.recipes)},
-                                {"safe", tilings_that(e, true)},
-                                {"unsafe", tilings_that(e, false)}});
+                                {"safe", tilings_that_are(Safety::safe, e)},
+                                {"unsafe", tilings_that_are(Safety::unsafe, e)},
+                                {"not_judged", tilings_that_are(Safety::not_judged, e).size()}});
   }
   return root.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
@@ -246,6 +280,19 @@ bool judged_something(const SubjectExposure& e) {
   const auto row_judged = [&](const std::vector<Exposed>& row) { return std::any_of(row.begin(), row.end(), judged); };
   return std::any_of(e.model.begin(), e.model.end(), row_judged) ||
          std::any_of(e.recipes.begin(), e.recipes.end(), row_judged);
+}
+
+int exit_status(bool live, std::uint64_t left) {
+  if (interrupted_by() != 0) {
+    return 128 + interrupted_by();
+  }
+  if (!live && left > 0) {
+    throw InputError(
+        fmt::format("the time was up before {} cases were judged, which is no pass; give more with --time, "
+                    "or fewer shapes, tilings or subjects",
+                    left));
+  }
+  return live ? 1 : 0;
 }
 
 int exposure(const Arguments& a) {
@@ -264,17 +311,28 @@ int exposure(const Arguments& a) {
   Isolation isolation;
   isolation.jobs = static_cast<int>(whole_number("--jobs", a.jobs, 0, 1024));
   isolation.timeout_seconds = duration("--timeout", a.timeout);
+  if (a.time) {
+    isolation.deadline_ns = steady_ns() + static_cast<std::int64_t>(1e9 * duration("--time", *a.time));
+  }
+  const InterruptScope scope;
   const std::vector<Case> recipes = read_corpus_text(shipped_recipes(), "corpus/models.cases");
   std::vector<SubjectExposure> all;
   ProgressLine line;
   for (const Subject* subject : subjects) {
+    if (!all.empty() && interrupted_by() != 0) {
+      break;
+    }
     isolation.progress = [&](std::uint64_t done) {
       line.show(fmt::format("{} cases of {}, subject {} of {}", done, subject->name, all.size() + 1, subjects.size()));
     };
     all.push_back(expose_subject(a, *subject, recipe, recipes, isolation));
   }
   line.clear();
-  if (std::none_of(all.begin(), all.end(), judged_something)) {
+  std::uint64_t left = 0;
+  for (const SubjectExposure& e : all) {
+    left += cases_left(e);
+  }
+  if (left == 0 && std::none_of(all.begin(), all.end(), judged_something)) {
     throw InputError("every shape was refused, which is no pass; give other shapes, tilings or subjects");
   }
   if (file) {
@@ -287,7 +345,7 @@ int exposure(const Arguments& a) {
   say(out);
   const bool live = std::any_of(
       all.begin(), all.end(), [&](const SubjectExposure& e) { return failing_rows(recipe ? e.model : e.recipes) > 0; });
-  return live ? 1 : 0;
+  return exit_status(live, left);
 }
 
 }  // namespace
@@ -310,6 +368,8 @@ void add_exposure(CLI::App& app, Command& chosen) {
   command.add_option("--tiling", a->tilings, "a tiling key and the values an autotuner may pick; may be repeated")
       ->allow_extra_args(false)
       ->type_name("KEY=N,N,...");
+  command.add_option("--time", a->time, "stop then and print the table so far, with '?' for what was not judged")
+      ->type_name("TIME");
   command.add_option("--jobs", a->jobs, "worker processes; default: one per core")->type_name("N");
   command.add_option("--timeout", a->timeout, "a launch that takes longer hangs; default 10s")->type_name("TIME");
   command.add_option("--json", a->json, "write tileproof.exposure/1; '-': to standard output, instead of the table")

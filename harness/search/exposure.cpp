@@ -313,6 +313,7 @@ json verdict_of(Engine& engine, const Subject& subject, const Case& c) {
 
 void note(const UnitAnswer& answer, const Case& c, Exposed& exposed) {
   if (!answer.done) {
+    ++exposed.left;
     return;
   }
   ++exposed.cases;

@@ -54,13 +54,15 @@ struct Exposed {
   std::uint64_t cases = 0;
   std::uint64_t failing = 0;
   std::uint64_t refused = 0;
+  std::uint64_t left = 0;               // the deadline or a signal came before them; not among `cases`
   std::vector<std::string> properties;  // that failed
   std::string message;                  // of the first failure
   std::string case_text;                // and its case
 };
 
 // Every problem of every shape under every tiling, each held against the subject's smallest tiling by all properties:
-// result[shape][tiling]. Throws EnvironmentError.
+// result[shape][tiling]. A deadline or a signal (search/interrupt.h) leaves what was judged until then. Throws
+// EnvironmentError.
 std::vector<std::vector<Exposed>> expose(const Subject& subject, const std::vector<ReachedShape>& shapes,
                                          const std::vector<Tiling>& tilings, const Isolation& isolation);
 

@@ -97,6 +97,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"tiling_key", {"exposure", kMask, "--tiling", "block=4"}, {"'block=4'", "block_h=N"}},
         Bad{"tiling_value", {"exposure", kMask, "--tiling", "block_h=4,x"}, {"'x'", "1..256"}},
         Bad{"tiling_empty", {"exposure", kMask, "--tiling", "block_h="}, {"at least one value"}},
+        Bad{"exposure_time", {"exposure", kMask, "--time", "soon"}, {"--time", "'soon'"}},
         Bad{"tiling_outside_limits", {"exposure", kMask, "--tiling", "num_warps=3"}, {"inside the limits", kMask}}),
     [](const auto& info) { return info.param.name; });
 

@@ -169,6 +169,16 @@ TEST(Exposure, ALatentFaultIsNotLive) {
   EXPECT_TRUE(contains(outcome.out, "none of the model's 3 shapes fails under these tilings")) << outcome.out;
 }
 
+TEST(Exposure, WhatTheTimeWasTooShortForIsNoPass) {
+  const Outcome outcome = tileproof({"exposure", kMask, "--set", "head_num=4", "--set", "nope_dim=8", "--set",
+                                     "emb_dim=8", "--tiling", "block_h=2", "--time", "1ms"});
+  EXPECT_EQ(outcome.status, 2) << outcome.out << outcome.err;
+  EXPECT_TRUE(contains(outcome.out, "?")) << outcome.out;
+  EXPECT_TRUE(contains(outcome.out, "safe: none\n  not safe: none\n  not judged to the end: block_h=2\n"))
+      << outcome.out;
+  EXPECT_TRUE(contains(outcome.err, "the time was up before ")) << outcome.err;
+}
+
 TEST(Exposure, WithoutAModelTheShippedRecipesDecide) {
   EXPECT_EQ(tileproof({"exposure", "cpu/mla_rope_q_bwd"}).status, 0);
   EXPECT_EQ(tileproof({"exposure", "cpu/mla_rope_q_bwd@head_mask_q_bwd"}).status, 1);

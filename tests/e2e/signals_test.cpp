@@ -44,6 +44,31 @@ bool ignores(pid_t pid, int signal) {
 
 class Signals : public ::testing::TestWithParam<int> {};
 
+TEST_P(Signals, EndAnExposureWithTheTableSoFar) {
+  Start start;
+  start.arguments = {"exposure",
+                     "--config",
+                     "num_attention_heads=128",
+                     "--config",
+                     "qk_nope_head_dim=512",
+                     "--config",
+                     "qk_rope_head_dim=512",
+                     "--config",
+                     "v_head_dim=512",
+                     "--cp",
+                     "1,2,4,8",
+                     "--jobs",
+                     "2"};
+  Process process(start);
+  workers_of(process);
+  ASSERT_EQ(kill(process.pid(), GetParam()), 0);
+  const Outcome outcome = process.wait();
+  EXPECT_EQ(outcome.status, 128 + GetParam()) << outcome.err;
+  EXPECT_NE(outcome.out.find("  ?  "), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("safe: none\n"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("not judged to the end: block_h=1;"), std::string::npos) << outcome.out;
+}
+
 TEST_P(Signals, EndTheCheckWithTheTableAndTheFiles) {
   const TemporaryDirectory directory;
   Process process(endless({"cpu/mla_rope_q_fwd", "--seed", "5", "--json", directory.file("r.json")}));
