@@ -9,7 +9,10 @@
 
 #include <fmt/format.h>
 
+#include "execute/launch_request.h"
 #include "execute/subject.h"
+#include "memory/arena.h"
+#include "memory/canary.h"
 #include "memory/float_bits.h"
 #include "memory/layout.h"
 
@@ -101,7 +104,38 @@ bool wrong(const HostTensor& tensor, const Bounded& reference, std::int64_t elem
 struct Wrong {
   std::size_t tensor = 0;
   std::vector<std::int64_t> elements;
+  std::size_t unwritten = 0;  // of those
   std::map<Place, char> marks;
+};
+
+// Whether elements of an output hold what was there before the launch. Not of sparse tensors.
+class Untouched {
+ public:
+  Untouched(const Problem& problem, const RunRequest& request, const HostTensor& held)
+      : held_(held), fill_(request.memory.prefill) {
+    if (held.shape.spec->role != Role::out) {
+      return;
+    }
+    for (const Placed& placed : place(lay_out(problem, request.memory), overrun_rows(request.tiling)).tensors) {
+      if (placed.layout.shape.index == held.shape.index && !placed.layout.sparse) {
+        placed_ = placed;
+      }
+    }
+  }
+
+  bool operator()(std::int64_t element) const {
+    if (!placed_) {
+      return false;
+    }
+    const std::size_t size = size_of(held_.shape.dtype);
+    const std::size_t at = placed_->at + static_cast<std::size_t>(placed_->layout.offset(element)) * size;
+    return first_damage(fill_, held_.bytes.data() + static_cast<std::size_t>(element) * size, at, size) == size;
+  }
+
+ private:
+  const HostTensor& held_;
+  GuardFill fill_;
+  std::optional<Placed> placed_;
 };
 
 std::optional<Wrong> wrong_of(const CaseContext& context, const Results& results, const Failure& failure,
@@ -111,13 +145,18 @@ std::optional<Wrong> wrong_of(const CaseContext& context, const Results& results
       results.outputs(*failure.run).size() <= tensor) {
     return std::nullopt;
   }
-  Wrong found{tensor, {}, {}};
+  Wrong found{tensor, {}, 0, {}};
   const HostTensor& held = results.outputs(*failure.run)[tensor];
   const Grid grid(held.shape);
+  const Untouched untouched(results.problem_of(*failure.run), results.request(*failure.run), held);
   for (std::int64_t i = 0; i < std::ssize(reference[tensor].value) && !held.bytes.empty(); ++i) {
     if (wrong(held, reference[tensor], i)) {
+      const bool unwritten = untouched(i);
       found.elements.push_back(i);
-      found.marks[grid.of(i)] = 'x';
+      found.unwritten += unwritten ? 1 : 0;
+      // A row that was written in part shows what is wrong in the rest of it.
+      char& mark = found.marks.try_emplace(grid.of(i), 'o').first->second;
+      mark = unwritten ? mark : 'x';
     }
   }
   for (const GuardDamage& damage : results.run(*failure.run).damage) {
@@ -133,11 +172,22 @@ std::optional<Wrong> wrong_of(const CaseContext& context, const Results& results
   return found;
 }
 
+// What the marks that are there mean.
+std::string legend(const std::map<Place, char>& marks) {
+  std::string text;
+  for (const auto& [mark, meaning] : std::initializer_list<std::pair<char, const char*>>{
+           {'x', "misses the reference"}, {'o', "was not written"}, {'#', "is outside and changed"}}) {
+    const bool is_there =
+        std::any_of(marks.begin(), marks.end(), [m = mark](const auto& one) { return one.second == m; });
+    text += is_there ? fmt::format("{}{} {}", text.empty() ? "; " : ", ", mark, meaning) : "";
+  }
+  return text;
+}
+
 std::vector<std::string> draw(const TensorShape& shape, const std::map<Place, char>& marks) {
   const Grid grid(shape);
-  std::vector<std::string> lines{
-      fmt::format("{}: a line per token{}; x misses the reference, # is outside and changed:", shape.spec->name,
-                  grid.has_heads() ? ", a column per head" : "")};
+  std::vector<std::string> lines{fmt::format("{}: a line per token{}{}:", shape.spec->name,
+                                             grid.has_heads() ? ", a column per head" : "", legend(marks))};
   std::set<std::int64_t> shown;
   for (const auto& [place, mark] : marks) {
     shown.insert(place.token);
@@ -267,6 +317,10 @@ std::vector<std::string> map_of_failure(const CaseContext& context, const Result
     lines.push_back(fmt::format("{} holds {:.9g} where {:.9g} is right{}", element_name(held.shape, first),
                                 held.at(first), reference[found->tensor].value[static_cast<std::size_t>(first)],
                                 recognised(context, results, failure, *found, reference)));
+    if (found->unwritten > 0) {
+      lines.push_back(fmt::format("{} of {} wrong elements hold what was there before the launch: nothing was written",
+                                  found->unwritten, found->elements.size()));
+    }
   }
   return lines;
 }

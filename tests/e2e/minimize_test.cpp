@@ -132,6 +132,26 @@ TEST(Minimize, SaysHowAWrongValueCameAbout) {
       << outcome.out;
 }
 
+TEST(Minimize, SaysWhereNothingWasWritten) {
+  const Outcome rows =
+      tileproof({"minimize",
+                 "mla_rope_kv_split_bwd dtype=f32 layout=sbhd seq=2 batch=1 head_num=2 k_dim=4 v_dim=4 "
+                 "emb_dim=8 remove_interleaving=0 data=exact:0 | block_h=2",
+                 "--subject", "cpu/mla_rope_kv_split_bwd@unwritten_row_kv_bwd", "--property", "oracle"});
+  EXPECT_TRUE(contains(rows.out, "a column per head; o was not written:\n  token 0    o\n")) << rows.out;
+  EXPECT_TRUE(contains(rows.out, "1 of 1 wrong elements hold what was there before the launch")) << rows.out;
+  // A row that was written in part.
+  const Outcome halves =
+      tileproof({"minimize",
+                 "mla_rope_concat_fwd dtype=f32 layout=sbhd seq=1 batch=1 head_num=1 nope_dim=0 "
+                 "emb_dim=8 data=exact:0 | block_h=1",
+                 "--subject", "cpu/mla_rope_concat_fwd@unwritten_half_concat_fwd", "--property", "oracle"});
+  EXPECT_TRUE(contains(halves.out, "a column per head; x misses the reference:\n  token 0    x\n")) << halves.out;
+  EXPECT_TRUE(contains(halves.out, "2 of 4 wrong elements hold what was there before the launch")) << halves.out;
+  const Outcome written = tileproof({"minimize", kSmallest, "--subject", kFault, "--property", "guards"});
+  EXPECT_FALSE(contains(written.out, "nothing was written")) << written.out;
+}
+
 TEST(Minimize, SaysWhenACaseDoesNotFail) {
   const Outcome outcome = tileproof({"minimize", kLarge});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
