@@ -49,6 +49,17 @@ json parameters_json(const std::vector<Parameter>& parameters) {
   return result;
 }
 
+// The declared keys of a tiling, and those that every tiling has on the CPU.
+json tiling_json(const Operation& operation) {
+  json result = parameters_json(operation.tiling_parameters());
+  for (const auto& [key, meaning] : {std::pair("threads", "order of the threads of a block between barriers, cpu only"),
+                                     std::pair("blocks", "order of the blocks of a grid, cpu only")}) {
+    result.push_back(
+        {{"key", key}, {"range", "forward|reverse|shuffled:N"}, {"required", false}, {"meaning", meaning}});
+  }
+  return result;
+}
+
 json operation_json(const Operation& operation) {
   constexpr std::string_view roles[] = {"in", "out", "inout"};
   json tensors = json::array();
@@ -60,7 +71,7 @@ json operation_json(const Operation& operation) {
           {"adjoint", operation.algebra().adjoint},
           {"tensors", std::move(tensors)},
           {"parameters", parameters_json(operation.parameters())},
-          {"tiling", parameters_json(operation.tiling_parameters())}};
+          {"tiling", tiling_json(operation)}};
 }
 
 json subject_json(const Subject& subject) {

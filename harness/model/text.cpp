@@ -188,12 +188,14 @@ KeyValue split(const Word& word) {
                                expected_text(parameter)));
 }
 
+// `more`: keys that are not among the declared ones.
 [[noreturn]] void refuse_key(const Word& word, const KeyValue& pair, const std::vector<Parameter>& declared,
-                             std::string_view owner) {
+                             std::string_view owner, const std::vector<std::string>& more = {}) {
   std::vector<std::string> keys;
   for (const Parameter& parameter : declared) {
     keys.push_back(parameter.key);
   }
+  keys.insert(keys.end(), more.begin(), more.end());
   throw InputError(fmt::format("column {}: key '{}' (value '{}') is not one of {}; expected one of {}", word.column,
                                pair.key, pair.value, owner, fmt::join(keys, ", ")));
 }
@@ -286,7 +288,7 @@ Tiling parse_tiling(const Operation& operation, const std::vector<Word>& all, st
     const auto found = std::find_if(declared.begin(), declared.end(),
                                     [&](const Parameter& parameter) { return parameter.key == pair.key; });
     if (found == declared.end()) {
-      refuse_key(all[at], pair, declared, "the tiling keys");
+      refuse_key(all[at], pair, declared, "the tiling keys", {"threads", "blocks"});
     }
     const auto index = static_cast<std::size_t>(found - declared.begin());
     refuse_repeat(all[at], pair, seen, index);

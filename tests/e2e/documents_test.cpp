@@ -120,6 +120,10 @@ TEST(Documents, MinimizeIsAsDocumented) {
 TEST(Documents, ListIsAsDocumented) {
   const json document = json::parse(tileproof({"list", "--json"}).out);
   expect_documented(document, "tileproof.list/1");
+  // What every tiling has, beside what its operation declares.
+  const json& tiling = document.at("operations")[0].at("tiling");
+  EXPECT_EQ(tiling.at(tiling.size() - 2).at("key"), "threads");
+  EXPECT_EQ(tiling.back().at("key"), "blocks");
   for (const char* section : {"operations", "subjects", "properties", "faults"}) {
     expect_every_entry_has(document.at(section), "tileproof.list/1", std::string(section) + "[].");
     json one = json::parse(tileproof({"list", section, "--json"}).out);

@@ -77,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(
                       BadLine{"data=exact:7", "data=exact:-1", {"data", "'exact:-1'"}},
                       BadLine{"layout=thd", "layout=sbhd", {"seqlens", "does not apply"}},
                       BadLine{"block_h=8", "block_h=0", {"block_h", "'0'", "1..256"}},
-                      BadLine{"block_h=8", "block_w=8", {"'block_w'", "tiling"}},
+                      BadLine{"block_h=8", "block_w=8", {"'block_w'", "tiling", "block_h, num_warps, threads, blocks"}},
                       BadLine{"block_h=4",
                               "block_h=4 threads=shuffled:1 blocks=shuffled:2",
                               {"'blocks'", "'shuffled:2'", "shuffled:1", "one seed"}},
