@@ -98,6 +98,11 @@ Value draw_value(const Problem& problem, const Parameter& parameter, Draw& draw)
   return value;
 }
 
+// An exact sum over heads rests on heads of opposite sign, which a broadcast over heads undoes.
+bool is_exact_possible(const Problem& problem) {
+  return problem.choice("data") != "exact" || problem.choice("broadcast") != "head";
+}
+
 // Parameters common to all operations have shares of their own: most memory is plain, so that overruns reach rows.
 void draw_common(Problem& problem, Draw& draw) {
   const std::int64_t roll = draw.below(100);
@@ -105,8 +110,7 @@ void draw_common(Problem& problem, Draw& draw) {
   if (!draw.percent(12)) {
     problem.set("broadcast", 0);
   }
-  // An exact sum over heads rests on heads of opposite sign, which a broadcast over heads undoes.
-  if (problem.integer("data") == 0 && problem.choice("broadcast") == "head") {
+  if (!is_exact_possible(problem)) {
     problem.set("broadcast", 2);
   }
   if (!draw.percent(20)) {
@@ -182,6 +186,8 @@ Tiling draw_tiling(const Subject& subject, std::int64_t heads, Draw& draw) {
 }
 
 }  // namespace
+
+bool is_legal(const Problem& problem) { return !problem.operation().invalid(problem) && is_exact_possible(problem); }
 
 std::int64_t elements_of(const Problem& problem) {
   std::int64_t total = 0;

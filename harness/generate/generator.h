@@ -14,6 +14,10 @@ namespace tileproof {
 // limits. Most cases touch few elements (thousands), some many. Throws HarnessError when the limits leave no case.
 Case generate_case(const Subject& subject, std::uint64_t seed, std::uint64_t index);
 
+// Whether the operation takes the problem, and exact data is exact: its sums rest on heads of opposite sign, which a
+// broadcast over heads undoes.
+bool is_legal(const Problem& problem);
+
 // Elements of all tensors together: what a case costs.
 std::int64_t elements_of(const Problem& problem);
 

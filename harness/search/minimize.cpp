@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "execute/executor.h"
+#include "generate/generator.h"
 #include "search/interrupt.h"
 #include "search/shrink_steps.h"
 
@@ -94,8 +95,7 @@ void add_owner(const Case& c, const Signature& wanted, Prober& prober, ProbedFai
       named.problem.operation().parameters()[named.problem.operation().parameter_index("data")].choices;
   data.number = std::find(choices.begin(), choices.end(), "index") - choices.begin();
   named.problem.set("data", data);
-  if (failure.signature.empty() || data.number == std::ssize(choices) ||
-      named.problem.operation().invalid(named.problem)) {
+  if (failure.signature.empty() || data.number == std::ssize(choices) || !is_legal(named.problem)) {
     return;
   }
   const Probe probe = prober.look_for_owner(named);

@@ -29,11 +29,6 @@ bool has_output(const Problem& problem) {
 
 }  // namespace
 
-bool is_legal(const Problem& problem) {
-  return !problem.operation().invalid(problem) &&
-         !(problem.choice("data") == "exact" && problem.choice("broadcast") == "head");
-}
-
 Held parse_held(const Operation& operation, const std::string& text) {
   const std::size_t equals = text.find('=');
   const std::string key = text.substr(0, equals);
@@ -76,8 +71,11 @@ Neighbourhood::Neighbourhood(const Subject& subject, const Case& start, const st
     for (const Held& one : held) {
       keys.push_back(one.key);
     }
-    throw InputError(fmt::format("--hold of {} makes '{}' a case that {} does not take; hold other values",
-                                 fmt::join(keys, " and "), text(start), subject.name));
+    throw InputError(keys.empty()
+                         ? fmt::format("'{}' given, which {} does not take or which has no output; give another case",
+                                       text(start), subject.name)
+                         : fmt::format("--hold of {} makes '{}' a case that {} does not take; hold other values",
+                                       fmt::join(keys, " and "), text(start), subject.name));
   }
 }
 

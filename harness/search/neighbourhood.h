@@ -22,10 +22,6 @@ struct Held {
 // "num_warps=1": throws InputError naming what was given and what was expected.
 Held parse_held(const Operation& operation, const std::string& text);
 
-// Whether the operation takes the problem, and exact data is exact: its sums rest on heads of opposite sign, which a
-// broadcast over heads undoes.
-bool is_legal(const Problem& problem);
-
 // Variants of a case take values of single parameters over from donors, which are generated cases: so they stay in the
 // declared ranges and come up as often as there. Every one has as many tilings as the case, what is held has its value,
 // no limit of the subject is passed, and there is some output.

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "generate/generator.h"
 #include "search/simplicity.h"
 #include "tileproof/operation.h"
 
@@ -230,7 +231,7 @@ class Candidates {
 
   void add(Case candidate) {
     candidate.problem.normalise();
-    if (candidate.problem.operation().invalid(candidate.problem)) {
+    if (!is_legal(candidate.problem)) {
       return;
     }
     Simplicity rank = simplicity(candidate);

@@ -246,6 +246,24 @@ TEST(Minimize, AFailureThatComesAndGoesIsMeasuredAndShrunkOnItsRate) {
   EXPECT_EQ(simplicity(minimum->the_case).front(), 0) << "it does not depend on the case, so the simplest one shows it";
 }
 
+TEST(Minimize, NoStepAsksForExactDataThatCannotBeExact) {
+  Case start = some_case();
+  start.problem.set(
+      "broadcast",
+      parse_value_of(start.problem.operation().parameters()[start.problem.operation().parameter_index("broadcast")],
+                     "head"));
+  start.problem.set("data", 1);
+  ASSERT_TRUE(is_legal(start.problem));
+  std::size_t steps = 0;
+  for (const auto& make : {shrink_steps, double_steps}) {
+    for (const Case& step : make(clean(start), start)) {
+      EXPECT_TRUE(is_legal(step.problem)) << text(step);
+      ++steps;
+    }
+  }
+  EXPECT_GT(steps, 100U);
+}
+
 TEST(Minimize, ACaseThatDoesNotFailHasNoMinimum) {
   EXPECT_FALSE(minimize(*find_subject("cpu/mla_rope_q_fwd"), some_case(), parse_signature("guards/q/after/overrun"),
                         matching_properties({}), 10, {})
