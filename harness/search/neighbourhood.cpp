@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "generate/generator.h"
+#include "generate/variation.h"
 #include "tileproof/property.h"
 
 namespace tileproof {
@@ -79,9 +80,7 @@ Neighbourhood::Neighbourhood(const Subject& subject, const Case& start, const st
   }
 }
 
-std::size_t Neighbourhood::parameters() const {
-  return subject_.operation->parameters().size() + subject_.operation->tiling_parameters().size();
-}
+std::size_t Neighbourhood::parameters() const { return parameters_of(*subject_.operation); }
 
 const Case& Neighbourhood::donor(std::uint64_t index) {
   while (donors_.size() <= index % kDonors) {
@@ -93,25 +92,6 @@ const Case& Neighbourhood::donor(std::uint64_t index) {
     donors_.push_back(std::move(one));
   }
   return donors_[index % kDonors];
-}
-
-bool Neighbourhood::takes(Case& to, const Case& from, std::size_t parameter) const {
-  const auto& declared = subject_.operation->parameters();
-  if (parameter < declared.size()) {
-    const std::string& key = declared[parameter].key;
-    if (!from.problem.applies(declared[parameter]) || to.problem.value(key) == from.problem.value(key)) {
-      return false;
-    }
-    to.problem.value(key) = from.problem.value(key);
-    return true;
-  }
-  bool changed = false;
-  for (std::size_t i = 0; i < tilings_; ++i) {
-    std::int64_t& value = to.tilings[i].values[parameter - declared.size()];
-    changed = changed || value != from.tilings[i].values[parameter - declared.size()];
-    value = from.tilings[i].values[parameter - declared.size()];
-  }
-  return changed;
 }
 
 bool Neighbourhood::complete(Case& c, const Case& was, const Case& from) const {
@@ -147,63 +127,18 @@ bool Neighbourhood::complete(Case& c, const Case& was, const Case& from) const {
          elements_of(c.problem) <= most_elements_;
 }
 
-// A step up or down, twice or half as much, or anything in the declared range.
-std::int64_t Neighbourhood::nudged(std::int64_t value, const Parameter& parameter) {
-  const std::int64_t step = parameter.multiple_of;
-  const auto range = static_cast<std::uint64_t>(parameter.max - parameter.min + 1);
-  switch (draw_.below(5)) {
-    case 0: value += step; break;
-    case 1: value -= step; break;
-    case 2: value *= 2; break;
-    case 3: value /= 2; break;
-    default: value = parameter.min + static_cast<std::int64_t>(draw_.below(std::min<std::uint64_t>(range, 64))); break;
-  }
-  return std::clamp(value / step * step, (parameter.min + step - 1) / step * step, parameter.max / step * step);
-}
-
-void Neighbourhood::nudge(Case& c, std::size_t parameter) {
-  const auto& declared = subject_.operation->parameters();
-  if (parameter >= declared.size()) {
-    const std::size_t index = parameter - declared.size();
-    std::int64_t& value = c.tilings[draw_.below(tilings_)].values[index];
-    value = nudged(value, subject_.operation->tiling_parameters()[index]);
-    return;
-  }
-  Value& value = c.problem.value(declared[parameter].key);
-  switch (declared[parameter].kind) {
-    case ParameterKind::integer: value.number = nudged(value.number, declared[parameter]); break;
-    case ParameterKind::list:
-      if (!value.items.empty()) {
-        std::int64_t& item = value.items[draw_.below(value.items.size())];
-        item = nudged(item, declared[parameter]);
-      }
-      break;
-    case ParameterKind::ratio:
-      value.second = nudged(value.second, declared[parameter]);
-      value.number = static_cast<std::int64_t>(draw_.below(static_cast<std::uint64_t>(value.second)));
-      break;
-    case ParameterKind::tagged:
-      if (declared[parameter].choices[static_cast<std::size_t>(value.number)] != "none") {
-        value.second = nudged(value.second, declared[parameter]);
-      }
-      break;
-    case ParameterKind::flag:
-    case ParameterKind::choice: break;  // a donor has what else there is
-  }
-}
-
 std::optional<Case> Neighbourhood::vary(const Case& base, std::size_t count, std::optional<std::size_t> first) {
   Case result = base;
   const Case* last = &donor(draw_.below(kDonors));
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t parameter = i == 0 && first ? *first : draw_.below(parameters());
     if (draw_.below(3) == 0) {
-      nudge(result, parameter);
+      nudge_parameter(result, parameter, draw_);
       continue;
     }
     for (int attempt = 0; attempt < kTries; ++attempt) {
       last = &donor(draw_.below(kDonors));
-      if (takes(result, *last, parameter)) {
+      if (take_parameter(result, *last, parameter)) {
         break;
       }
     }
@@ -217,7 +152,7 @@ std::optional<Case> Neighbourhood::cross(const Case& base) {
   const Case from = donor(draw_.below(kDonors));
   for (std::size_t parameter = 0; parameter < parameters(); ++parameter) {
     if (draw_.below(2) == 0) {
-      takes(result, from, parameter);
+      take_parameter(result, from, parameter);
     }
   }
   return complete(result, base, from) ? std::optional(result) : std::nullopt;

@@ -42,10 +42,7 @@ class Neighbourhood {
 
  private:
   const Case& donor(std::uint64_t index);
-  void nudge(Case& c, std::size_t parameter);
-  std::int64_t nudged(std::int64_t value, const Parameter& parameter);
-  bool takes(Case& to, const Case& from, std::size_t parameter) const;  // false when that changes nothing
-  bool complete(Case& c, const Case& was, const Case& from) const;      // false when it is no case of the subject
+  bool complete(Case& c, const Case& was, const Case& from) const;  // false when it is no case of the subject
 
   const Subject& subject_;
   std::vector<Held> held_;
