@@ -15,6 +15,7 @@
 
 #include "execute/device.h"
 #include "generate/generator.h"
+#include "search/batch_judge.h"
 #include "search/results.h"
 
 namespace tileproof {
@@ -75,7 +76,7 @@ class Lane {
         board_(board),
         slot_(slot),
         send_(side.send),
-        engine_(make_executor(options.subjects.front()->raw->device, side.number)) {
+        judge_(make_executor(options.subjects.front()->raw->device, side.number), options.properties) {
     watched() = &slot_;
   }
 
@@ -121,13 +122,14 @@ class Lane {
 
  private:
   void run_batch(std::size_t subject, std::uint64_t from, const std::vector<Case>& cases) {
-    const std::uint64_t launches = engine_.launches();
+    const std::uint64_t launches = judge_.launches();
     // Batches are for a GPU, where nothing is sanitized.
     const bool sanitize = work_.sanitizes(subject, from);
-    std::vector<std::vector<Judged>> judged = check(subject, cases, sanitize);
+    const Subject& judged_subject = *options_.subjects[subject];
+    std::vector<std::vector<Judged>> judged = judge_.judge(judged_subject, cases, sanitize);
     for (std::size_t i = 0; i < cases.size() && (i == 0 || !board_.subject(subject).done); ++i) {
       if (cases.size() > 1) {
-        judge_alone(subject, cases[i], judged[i], sanitize);
+        judge_.judge_alone(judged_subject, cases[i], judged[i], sanitize);
       }
       ++board_.subject(subject).cases;
       for (std::size_t p = 0; p < judged[i].size(); ++p) {
@@ -135,45 +137,7 @@ class Lane {
       }
       slot_.unit = from + i + 1;
     }
-    board_.subject(subject).launches += engine_.launches() - launches;
-  }
-
-  std::vector<std::vector<Judged>> check(std::size_t subject, std::span<const Case> cases, bool sanitize) {
-    try {
-      return engine_.check(*options_.subjects[subject], cases, options_.properties, sanitize);
-    } catch (const EnvironmentError& error) {
-      if (cases.size() == 1) {
-        return {{options_.properties.size(), Judged{Verdict::refused, false, error.what(), std::nullopt}}};
-      }
-    } catch (const HarnessError& error) {
-      if (cases.size() == 1) {
-        throw HarnessError(fmt::format("{} (case: {})", error.what(), text(cases.front())));
-      }
-    }
-    // One of them asks for what cannot be had: only that one is to suffer.
-    std::vector<std::vector<Judged>> judged;
-    for (const Case& c : cases) {
-      judged.push_back(check(subject, {&c, 1}, sanitize).front());
-    }
-    return judged;
-  }
-
-  // In a batch a stray write of one case can land in another's memory. So what failed there is judged by a run of its
-  // own, unless that held: then it depends on timing or on the others, and stays failed.
-  void judge_alone(std::size_t subject, const Case& c, std::vector<Judged>& in_batch, bool sanitize) {
-    const auto failed = [](const Judged& judged) { return judged.verdict == Verdict::failed; };
-    if (std::none_of(in_batch.begin(), in_batch.end(), failed)) {
-      return;
-    }
-    std::vector<Judged> alone = check(subject, {&c, 1}, sanitize).front();
-    for (std::size_t i = 0; i < alone.size(); ++i) {
-      if (failed(in_batch[i]) && alone[i].verdict == Verdict::held) {
-        alone[i] = std::move(in_batch[i]);
-        alone[i].failure->evidence.emplace_back(
-            "it held when the case was run again alone: a race, or a stray write of another case of its batch");
-      }
-    }
-    in_batch = std::move(alone);
+    board_.subject(subject).launches += judge_.launches() - launches;
   }
 
   // Only the first one counts: this lane need not tell any that is not before those it has told.
@@ -222,7 +186,7 @@ class Lane {
   Board& board_;
   Slot& slot_;
   const std::function<void(const std::string&)>& send_;  // the worker's
-  Engine engine_;
+  BatchJudge judge_;
   // Per subject and signature, elements and number of the smallest case whose evidence this worker has told.
   std::map<std::pair<std::size_t, std::string>, std::pair<std::int64_t, std::uint64_t>> told_;
   std::map<std::size_t, std::uint64_t> refused_;  // per subject, the first refused case that it has told
