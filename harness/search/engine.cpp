@@ -183,6 +183,17 @@ Judged judge_one(const Property& property, const CaseContext& context, const Exp
   return judged;
 }
 
+std::optional<Tiling> wrong_tiling(const Judged& judged, const Expectation& expectation, const Plan& plan) {
+  if (!judged.failure) {
+    return std::nullopt;
+  }
+  std::optional<RunId> run = judged.failure->run;
+  if (!run && expectation.runs.size() == 1) {
+    run = expectation.runs.front();
+  }
+  return run ? std::optional(plan.runs()[*run].tiling) : std::nullopt;
+}
+
 }  // namespace
 
 void Engine::execute(std::vector<Planned>& planned) {
@@ -264,7 +275,7 @@ std::vector<std::vector<Judged>> Engine::check(const Subject& subject, std::span
   std::vector<std::vector<Judged>> verdicts;
   for (Planned& p : planned) {
     if (p.refused) {
-      verdicts.emplace_back(properties.size(), Judged{Verdict::refused, false, *p.refused, std::nullopt});
+      verdicts.emplace_back(properties.size(), Judged{Verdict::refused, false, *p.refused, std::nullopt, std::nullopt});
       continue;
     }
     const Results results(p.plan, *p.inputs, p.runs, executor_.get(), &spare_);
@@ -273,6 +284,7 @@ std::vector<std::vector<Judged>> Engine::check(const Subject& subject, std::span
       add_runs_of_others(*properties[i], subject, p.plan, p.runs, p.expectations[i]);
       note_progress();
       judged.push_back(judge_one(*properties[i], p.context, p.expectations[i], results, p.runs));
+      judged.back().tiling = wrong_tiling(judged.back(), p.expectations[i], p.plan);
       if (closer_ && judged.back().failure) {
         const std::vector<std::string> more = closer_(p.context, results, *judged.back().failure);
         auto& evidence = judged.back().failure->evidence;

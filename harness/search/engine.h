@@ -20,6 +20,7 @@ struct Judged {
   bool power = false;
   std::string reason;              // refusal text, or why it does not apply
   std::optional<Failure> failure;  // when failed
+  std::optional<Tiling> tiling;    // when failed: of the run that is wrong, where it is one
 };
 
 // Signature by which findings are told apart: property/tensor/where/kind.
