@@ -39,41 +39,41 @@ std::vector<Job> jobs_of(CheckReport& report) {
   return jobs;
 }
 
-void minimise(const Job& job, const std::vector<const Property*>& properties, double timeout, double seconds) {
+}  // namespace
+
+void minimise_finding(Finding& finding, const Subject& subject, const std::vector<const Property*>& properties,
+                      double timeout_seconds, double seconds) {
   const std::optional<Minimum> found =
-      minimize(*job.subject, parse_case(job.finding->case_text), parse_signature(job.finding->signature), properties,
-               timeout, {seconds});
+      minimize(subject, parse_case(finding.case_text), parse_signature(finding.signature), properties, timeout_seconds,
+               {seconds});
   if (!found) {
-    job.finding->evidence.emplace_back("it did not fail again in 10 tries of the case alone");
+    finding.evidence.emplace_back("it did not fail again in 10 tries of the case alone");
     return;
   }
-  job.finding->minimal = MinimalCase{text(found->the_case),   found->failure.signature, found->failure.message,
-                                     found->failure.evidence, found->minimal,           found->tried,
-                                     found->rate.failures,    found->rate.launches};
+  finding.minimal = MinimalCase{text(found->the_case),   found->failure.signature, found->failure.message,
+                                found->failure.evidence, found->minimal,           found->tried,
+                                found->rate.failures,    found->rate.launches};
 }
 
-// Without words when the time came first: what is said does not depend on it.
-void explain_one(const Job& job, std::uint64_t seed, double timeout, double seconds) {
-  const std::vector<const Property*> named = matching_properties({job.finding->property});
-  if (named.empty() || !job.finding->minimal) {
+void explain_finding(Finding& finding, const Subject& subject, std::uint64_t seed, double timeout_seconds,
+                     double seconds) {
+  const std::vector<const Property*> named = matching_properties({finding.property});
+  if (named.empty() || !finding.minimal) {
     return;
   }
   ExplainOptions options;
   options.seed = seed;
   options.deadline_ns = steady_ns() + static_cast<std::int64_t>(seconds * 1e9);
   Isolation isolation;
-  isolation.timeout_seconds = timeout;
+  isolation.timeout_seconds = timeout_seconds;
   isolation.deadline_ns = options.deadline_ns;
-  const Names names(*job.subject->operation);
-  const Explanation found =
-      explain_failure(names, *job.subject, *named.front(), parse_case(job.finding->minimal->case_text),
-                      job.finding->minimal->signature, isolation, options);
+  const Names names(*subject.operation);
+  const Explanation found = explain_failure(names, subject, *named.front(), parse_case(finding.minimal->case_text),
+                                            finding.minimal->signature, isolation, options);
   if (!found.out_of_time && found.separation) {
-    job.finding->condition = text(names, found, "fail");
+    finding.condition = text(names, found, "fail");
   }
 }
-
-}  // namespace
 
 void close_findings(CheckReport& report, const ClosingOptions& options) {
   const InterruptScope scope;
@@ -89,7 +89,8 @@ void close_findings(CheckReport& report, const ClosingOptions& options) {
       options.progress(
           fmt::format("minimising {} of {}: {} {}", ++done, jobs.size(), job.subject->name, job.finding->signature));
     }
-    minimise(job, report.properties, options.timeout_seconds, std::max(0.5, left() * kShare));
+    minimise_finding(*job.finding, *job.subject, report.properties, options.timeout_seconds,
+                     std::max(0.5, left() * kShare));
     report.interrupted_by = interrupted_by();
   }
   for (const Job& job : jobs) {
@@ -99,7 +100,7 @@ void close_findings(CheckReport& report, const ClosingOptions& options) {
     if (options.progress) {
       options.progress(fmt::format("explaining {} {}", job.subject->name, job.finding->signature));
     }
-    explain_one(job, report.seed, options.timeout_seconds, left());
+    explain_finding(*job.finding, *job.subject, report.seed, options.timeout_seconds, left());
     report.interrupted_by = interrupted_by();
   }
 }

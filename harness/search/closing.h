@@ -21,6 +21,16 @@ struct ClosingOptions {
 // met. A signal ends it early too, and is noted in the report.
 void close_findings(CheckReport& report, const ClosingOptions& options);
 
+// One finding of a subject, from its smallest case that is known, in at most so many seconds. Sets its minimal case, or
+// notes in its evidence that it did not fail again. Throws EnvironmentError and HarnessError.
+void minimise_finding(Finding& finding, const Subject& subject, const std::vector<const Property*>& properties,
+                      double timeout_seconds, double seconds);
+
+// Sets the condition of a finding that has a minimal case. None when the time came first, so that what is said does not
+// depend on it, or where there is none to say. Throws as above.
+void explain_finding(Finding& finding, const Subject& subject, std::uint64_t seed, double timeout_seconds,
+                     double seconds);
+
 }  // namespace tileproof
 
 #endif
