@@ -29,7 +29,7 @@ CREATE TABLE pairs (
   across INTEGER NOT NULL, down INTEGER NOT NULL, passed INTEGER NOT NULL, failed INTEGER NOT NULL,
   PRIMARY KEY (subject, property, across_key, down_key, down, across)) WITHOUT ROWID;
 CREATE TABLE cells (
-  name TEXT PRIMARY KEY, cases INTEGER NOT NULL, first_seen INTEGER NOT NULL) WITHOUT ROWID;
+  name TEXT PRIMARY KEY, first_seen INTEGER NOT NULL) WITHOUT ROWID;
 )";
 
 std::int64_t pragma(const Database& database, const char* name) {
@@ -200,12 +200,22 @@ void Store::add(const std::vector<TriedPair>& pairs) {
 void Store::add(const std::vector<Cell>& cells) {
   Transaction transaction(database_);
   Statement add(database_,
-                "INSERT INTO cells VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET cases = cases + excluded.cases, "
-                "first_seen = iif(cases = 0, excluded.first_seen, first_seen)");
+                "INSERT INTO cells VALUES (?, ?) "
+                "ON CONFLICT DO UPDATE SET first_seen = excluded.first_seen WHERE first_seen = 0");
   for (const Cell& cell : cells) {
-    add.bind(cell.name, cell.cases, cell.first_seen).run();
+    add.bind(cell.name, cell.first_seen).run();
   }
   transaction.commit();
+}
+
+std::uint64_t Store::finding_count() const {
+  Statement count(database_, "SELECT count(*) FROM findings");
+  return count.step() ? static_cast<std::uint64_t>(count.integer(0)) : 0;
+}
+
+bool Store::has_open_findings() const {
+  Statement open(database_, "SELECT 1 FROM findings WHERE artifact = '' LIMIT 1");
+  return open.step();
 }
 
 std::vector<StoredFinding> Store::findings() const {
@@ -251,10 +261,10 @@ std::vector<TriedPair> Store::pairs() const {
 }
 
 std::vector<Cell> Store::cells() const {
-  Statement rows(database_, "SELECT name, cases, first_seen FROM cells ORDER BY name");
+  Statement rows(database_, "SELECT name, first_seen FROM cells ORDER BY name");
   std::vector<Cell> result;
   while (rows.step()) {
-    result.push_back({rows.text(0), static_cast<std::uint64_t>(rows.integer(1)), rows.integer(2)});
+    result.push_back({rows.text(0), rows.integer(1)});
   }
   return result;
 }

@@ -51,7 +51,6 @@ struct TriedPair {
 // A combination that cases can have, in words: "mla_rope_q_fwd: layout=thd dtype=bf16".
 struct Cell {
   std::string name;
-  std::uint64_t cases = 0;      // 0: never tried
   std::int64_t first_seen = 0;  // 0: never tried
 };
 
@@ -73,8 +72,11 @@ class Store {
   void add(const Sample& sample);
   // The counts are added to those that are there.
   void add(const std::vector<TriedPair>& pairs);
+  // A cell that is there as never tried gets its time; another one keeps its own.
   void add(const std::vector<Cell>& cells);
 
+  std::uint64_t finding_count() const;
+  bool has_open_findings() const;               // some that close() was not called for
   std::vector<StoredFinding> findings() const;  // by subject, property, then time
   std::vector<Sample> samples() const;          // by time
   std::vector<TriedPair> pairs() const;         // by subject, property, keys, down, across

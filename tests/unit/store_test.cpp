@@ -164,8 +164,8 @@ TEST_F(StoreTest, AddsUpPairsAndCells) {
   store.add(
       {TriedPair{"s", "p", "head_num", "block_h", 3, 2, 1, 0}, TriedPair{"s", "p", "head_num", "block_h", 2, 2, 1, 1}});
   store.add({TriedPair{"s", "p", "head_num", "block_h", 3, 2, 4, 5}});
-  store.add({Cell{"b", 0, 0}, Cell{"a", 2, 50}});
-  store.add({Cell{"b", 1, 70}, Cell{"a", 3, 60}});
+  store.add({Cell{"b", 0}, Cell{"a", 50}});
+  store.add({Cell{"b", 70}, Cell{"a", 60}});
   const std::vector<TriedPair> pairs = store.pairs();
   ASSERT_EQ(pairs.size(), 2U);
   EXPECT_EQ(pairs[0].across, 2);
@@ -175,10 +175,23 @@ TEST_F(StoreTest, AddsUpPairsAndCells) {
   EXPECT_EQ(pairs[1].failed, 5U);
   const std::vector<Cell> cells = store.cells();
   ASSERT_EQ(cells.size(), 2U);
-  EXPECT_EQ(cells[0].cases, 5U);
   EXPECT_EQ(cells[0].first_seen, 50);
-  EXPECT_EQ(cells[1].cases, 1U);
   EXPECT_EQ(cells[1].first_seen, 70);  // when it was first tried, not when it was named
+}
+
+TEST_F(StoreTest, KnowsWhichFindingsAreOpen) {
+  Store store(directory_, Mode::create);
+  EXPECT_EQ(store.finding_count(), 0U);
+  EXPECT_FALSE(store.has_open_findings());
+  store.record(finding_named("a"), 1);
+  store.record(finding_named("b"), 2);
+  store.record(finding_named("b"), 3);
+  EXPECT_EQ(store.finding_count(), 2U);
+  store.close(finding_named("a"), "findings/a.cases");
+  EXPECT_TRUE(store.has_open_findings());
+  store.close(finding_named("b"), "findings/b.cases");
+  EXPECT_FALSE(store.has_open_findings());
+  EXPECT_EQ(store.finding_count(), 2U);
 }
 
 TEST_F(StoreTest, RefusesWhatIsNoDatabase) {
