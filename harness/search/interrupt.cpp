@@ -7,9 +7,13 @@ namespace tileproof {
 namespace {
 
 std::atomic<int> noted{0};
+std::atomic<int> count{0};
 int scopes = 0;
 
-void on_interrupt(int signal) { noted = signal; }
+void on_interrupt(int signal) {
+  noted = signal;
+  ++count;
+}
 
 }  // namespace
 
@@ -18,6 +22,7 @@ InterruptScope::InterruptScope() : outermost_(scopes++ == 0) {
     return;
   }
   noted = 0;
+  count = 0;
   for (std::size_t i = 0; i < old_.size(); ++i) {
     sigaction(kSignals[i], nullptr, &old_[i]);
     if (old_[i].sa_handler != SIG_IGN) {
@@ -37,5 +42,6 @@ InterruptScope::~InterruptScope() {
 }
 
 int interrupted_by() { return noted; }
+int interrupt_count() { return count; }
 
 }  // namespace tileproof

@@ -22,7 +22,8 @@ class InterruptScope {
   std::array<struct sigaction, kSignals.size()> old_{};
 };
 
-int interrupted_by();  // the last such signal inside the outermost scope; 0: none
+int interrupted_by();   // the last such signal inside the outermost scope; 0: none
+int interrupt_count();  // how many there were
 
 }  // namespace tileproof
 
