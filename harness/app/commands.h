@@ -14,6 +14,7 @@ using Command = std::function<int()>;  // returns the exit status
 
 void add_list(CLI::App& app, Command& chosen);
 void add_check(CLI::App& app, Command& chosen);
+void add_fuzz(CLI::App& app, Command& chosen);
 void add_replay(CLI::App& app, Command& chosen);
 void add_minimize(CLI::App& app, Command& chosen);
 void add_explain(CLI::App& app, Command& chosen);

@@ -74,6 +74,7 @@ int run(int argc, char** argv) {
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::Throw);
   Command chosen;
   add_check(app, chosen);
+  add_fuzz(app, chosen);
   add_replay(app, chosen);
   add_minimize(app, chosen);
   add_explain(app, chosen);

@@ -1,14 +1,15 @@
 # tileproof_add_kernels(NAME name SOURCE_DIR dir KERNELS a b [PATCH file] [VARIANT text] [EXPECTED text]
-#                       [INCLUDE_DIRECTORIES dir...] [SANITIZE] [CUDA])
+#                       [INCLUDE_DIRECTORIES dir...] [SANITIZE] [TRACE] [CUDA])
 #
-# Builds dir/a.cu, dir/b.cu, which are ordinary CUDA C++, up to four times:
+# Builds dir/a.cu, dir/b.cu, which are ordinary CUDA C++, up to five times:
 #   <name>_cpu             object library for the CPU executor
 #   <name>_cpu_sanitizing  with SANITIZE: static library whose every access is watched (harness/docs/sanitizer.md);
 #                          locals without a value hold a pattern
 #   <name>_cpu_zeroed      with SANITIZE: static library in which locals without a value hold zero
+#   <name>_cpu_traced      with TRACE: static library that tells a fuzzer of every edge (-fsanitize-coverage=trace-pc)
 #   <name>_cuda            with CUDA where nvcc was found: static library (TILEPROOF_HAVE_CUDA says whether there was one)
 # TILEPROOF_EXPORT_SUBJECT(operation, ...) in a source defines tileproof_subject_<operation>__<name>() in the first of
-# them, and the same with _sanitizing, _zeroed and _cuda behind it in the others. PATCH is applied to a copy of the whole
+# them, and the same with _sanitizing, _zeroed, _traced and _cuda behind it in the others. PATCH is applied to a copy of the whole
 # directory first. VARIANT ("@fault") and EXPECTED (the properties that find it) become part of the subjects'
 # declarations. Editing a source, a header or the patch prepares the copies anew, and what changed in them is compiled.
 include(CheckCXXCompilerFlag)
@@ -126,7 +127,7 @@ function(tileproof_separate_build target)
 endfunction()
 
 function(tileproof_add_kernels)
-  cmake_parse_arguments(arg "CUDA;SANITIZE" "NAME;SOURCE_DIR;PATCH;VARIANT;EXPECTED" "KERNELS;INCLUDE_DIRECTORIES" ${ARGN})
+  cmake_parse_arguments(arg "CUDA;SANITIZE;TRACE" "NAME;SOURCE_DIR;PATCH;VARIANT;EXPECTED" "KERNELS;INCLUDE_DIRECTORIES" ${ARGN})
   list(TRANSFORM arg_INCLUDE_DIRECTORIES PREPEND -I OUTPUT_VARIABLE include_flags)
   set(out ${CMAKE_CURRENT_BINARY_DIR}/${arg_NAME})
   get_filename_component(dir_name ${arg_SOURCE_DIR} NAME)
@@ -161,6 +162,11 @@ function(tileproof_add_kernels)
     tileproof_add_host_build(${arg_NAME}_cpu_zeroed STATIC cpu-zeroed zeroed ${arg_NAME}_zeroed)
     target_compile_options(${arg_NAME}_cpu_zeroed PRIVATE ${tileproof_zeroed_flags})
     tileproof_separate_build(${arg_NAME}_cpu_zeroed)
+  endif()
+  if(arg_TRACE)
+    tileproof_add_host_build(${arg_NAME}_cpu_traced STATIC cpu-traced traced ${arg_NAME}_traced)
+    target_compile_options(${arg_NAME}_cpu_traced PRIVATE -fsanitize-coverage=trace-pc)
+    tileproof_separate_build(${arg_NAME}_cpu_traced)
   endif()
 
   if(arg_CUDA AND TILEPROOF_HAVE_CUDA)

@@ -99,16 +99,20 @@ Subject read_subject(const tileproof_subject* raw) {
   return subject;
 }
 
-// Whether it is the sanitizing or zeroed build of a subject that was read before; then that one knows it.
+// Whether it is another build of a subject that was read before; then that one knows it.
 bool is_other_build(std::vector<Subject>& loaded, const tileproof_subject* raw) {
   const std::string_view device = raw->device;
-  if (device != "cpu-sanitizing" && device != "cpu-zeroed") {
+  const tileproof_subject* Subject::*const build = device == "cpu-sanitizing" ? &Subject::sanitizing
+                                                   : device == "cpu-zeroed"   ? &Subject::zeroed
+                                                   : device == "cpu-traced"   ? &Subject::traced
+                                                                              : nullptr;
+  if (build == nullptr) {
     return false;
   }
   for (Subject& subject : loaded) {
     if (std::string_view(subject.raw->device) == "cpu" && std::string_view(subject.raw->operation) == raw->operation &&
         std::string_view(subject.raw->variant) == raw->variant) {
-      (device == "cpu-zeroed" ? subject.zeroed : subject.sanitizing) = raw;
+      subject.*build = raw;
       return true;
     }
   }

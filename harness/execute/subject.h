@@ -30,6 +30,7 @@ struct Subject {
   const tileproof_subject* raw = nullptr;
   const tileproof_subject* sanitizing = nullptr;  // the same in a sanitizing build, and
   const tileproof_subject* zeroed = nullptr;      // with zeros where that one has a pattern; both or neither
+  const tileproof_subject* traced = nullptr;      // the same telling a fuzzer of every edge: in the fuzz target
   const Operation* operation = nullptr;
   std::string name;  // <device>/<operation>[@fault | :plug-in]
   bool fault = false;
