@@ -55,7 +55,7 @@ TEST_P(BadInput, IsRefusedInOneLine) {
 INSTANTIATE_TEST_SUITE_P(
     Usage, BadInput,
     ::testing::Values(
-        Bad{"no_command", {}, {"no command", "check, replay, minimize, explain, compare, exposure, list", "--help"}},
+        Bad{"no_command", {}, {"no command", "check, fuzz, replay, minimize, explain, compare, exposure, list", "--help"}},
         Bad{"unknown_command", {"chek"}, {"'chek'", "expected one of check", "--help"}},
         Bad{"empty_command", {""}, {"''", "expected one of check"}},
         Bad{"unknown_option", {"check", "--tiem", "3s"}, {"--tiem", "tileproof check --help"}},
