@@ -86,15 +86,13 @@ void require_same(const Arguments& a, const CampaignSettings& asked, const Campa
           subjects_of(begun).front()->raw->device);
 }
 
+// Those of the campaign in the directory, or of one that begins.
 CampaignSettings settings_of(const Arguments& a) {
   if (!has_settings(a.directory)) {
-    const CampaignSettings settings = settings_from(a);
-    write_settings(a.directory, settings);
-    return settings;
+    return settings_from(a);
   }
   CampaignSettings begun = read_settings(a.directory);
   properties_of(begun);  // refused where this build lacks what the campaign began with
-  subjects_of(begun);
   Arguments asked = a;
   asked.device = subjects_of(begun).front()->raw->device;
   require_same(a, settings_from(asked), begun);
@@ -175,11 +173,15 @@ int status_of(const CampaignOutcome& outcome) {
 
 int fuzz(const Arguments& a) {
   const double seconds = duration("--time", a.time);
-  const std::string program = fuzz_program();
-  const CampaignLock lock(a.directory);
-  const CampaignSettings settings = settings_of(a);
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   const int jobs = a.jobs ? static_cast<int>(whole_number("--jobs", *a.jobs, 1, 1024)) : cores;
+  settings_of(a);  // what is refused leaves nothing behind
+  const std::string program = fuzz_program();
+  const CampaignLock lock(a.directory);
+  const CampaignSettings settings = settings_of(a);  // of a campaign that began in between, too
+  if (!has_settings(a.directory)) {
+    write_settings(a.directory, settings);
+  }
   say(fmt::format("seed {}; campaign in '{}': {} subjects on {}, {} properties, {} jobs\n", settings.seed, a.directory,
                   settings.subjects.size(), subjects_of(settings).front()->raw->device, settings.properties.size(),
                   jobs));

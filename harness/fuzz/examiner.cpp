@@ -22,6 +22,11 @@ namespace {
 // For one finding. A known fault takes a tenth of it on an idle machine.
 constexpr double kMinimiseSeconds = 10;
 constexpr double kExplainSeconds = 20;
+// A hang costs the whole timeout at every step.
+constexpr double kMinimiseTimeouts = 10;
+// Of one subject. A kernel that takes processes with it does so faster than they can be looked into; what is more of
+// the same comes again.
+constexpr int kMostLost = 4;
 
 bool is_open(const StoredFinding& stored) { return stored.artifact.empty(); }
 
@@ -81,8 +86,11 @@ class Examiner {
     const Subject& subject = **std::find_if(subjects_.begin(), subjects_.end(),
                                             [&](const Subject* one) { return one->name == finding.subject; });
     try {
-      minimise_finding(finding, subject, properties_, settings_.timeout_seconds, kMinimiseSeconds);
-      explain_finding(finding, subject, settings_.seed, settings_.timeout_seconds, kExplainSeconds);
+      minimise_finding(finding, subject, properties_, settings_.timeout_seconds,
+                       kMinimiseSeconds + kMinimiseTimeouts * settings_.timeout_seconds);
+      if (finding.minimal && finding.minimal->complete) {
+        explain_finding(finding, subject, settings_.seed, settings_.timeout_seconds, kExplainSeconds);
+      }
     } catch (const InputError& error) {
       finding.evidence.emplace_back(fmt::format("no condition was looked for: {}", error.what()));
     }
@@ -92,23 +100,30 @@ class Examiner {
   }
 
   void look_into_lost_inputs() {
+    std::vector<int> looked_into(subjects_.size(), 0);
     for (const LostInput& lost : lost_inputs(directory_)) {
       const SubjectCase one = bytes_.decode(lost.input);
-      const Subject& subject = *subjects_[one.subject];
-      const Probe probe = Prober(subject, properties_, settings_.timeout_seconds).probe(one.the_case);
-      for (const ProbedFailure& failure : probe.failures) {
-        Finding finding;
-        finding.subject = subject.name;
-        finding.property = parse_signature(failure.signature).property;
-        finding.signature = failure.signature;
-        finding.case_text = text(one.the_case);
-        finding.message = failure.message;
-        finding.evidence = failure.evidence;
-        finding.elements = elements_of(one.the_case.problem);
-        finding.count = 1;
-        store_.record(finding, milliseconds_now());
+      if (looked_into[one.subject]++ < kMostLost) {
+        look_into(one);
       }
       std::filesystem::remove(lost.path);
+    }
+  }
+
+  void look_into(const SubjectCase& one) {
+    const Subject& subject = *subjects_[one.subject];
+    const Probe probe = Prober(subject, properties_, settings_.timeout_seconds).probe(one.the_case);
+    for (const ProbedFailure& failure : probe.failures) {
+      Finding finding;
+      finding.subject = subject.name;
+      finding.property = parse_signature(failure.signature).property;
+      finding.signature = failure.signature;
+      finding.case_text = text(one.the_case);
+      finding.message = failure.message;
+      finding.evidence = failure.evidence;
+      finding.elements = elements_of(one.the_case.problem);
+      finding.count = 1;
+      store_.record(finding, milliseconds_now());
     }
   }
 

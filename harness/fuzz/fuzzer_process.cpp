@@ -52,11 +52,7 @@ void FuzzerProcess::become() const {
   setenv("TILEPROOF_LIFELINE", std::to_string(lifeline_[0]).c_str(), 1);
   setenv("TILEPROOF_CAMPAIGN", directory_.c_str(), 1);
   setenv("TMPDIR", (directory_ + "/tmp").c_str(), 1);
-  const int log = open((directory_ + "/libfuzzer.log").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0666);
-  const int nothing = open("/dev/null", O_RDWR);
-  dup2(nothing, STDIN_FILENO);
-  dup2(log >= 0 ? log : nothing, STDOUT_FILENO);
-  dup2(log >= 0 ? log : nothing, STDERR_FILENO);
+  redirect_output(directory_);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) {
     std::signal(signal, SIG_DFL);
   }
@@ -117,10 +113,19 @@ bool FuzzerProcess::is_running() {
   }
   siginfo_t ended{};
   if (waitid(P_PID, static_cast<id_t>(child_), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == child_) {
+    was_killed_ = ended.si_code == CLD_KILLED && ended.si_status == SIGKILL;
     stop();
     return false;
   }
   return true;
+}
+
+void redirect_output(const std::string& directory) {
+  const int log = open((directory + "/libfuzzer.log").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0666);
+  const int nothing = open("/dev/null", O_RDWR);
+  dup2(nothing, STDIN_FILENO);
+  dup2(log >= 0 ? log : nothing, STDOUT_FILENO);
+  dup2(log >= 0 ? log : nothing, STDERR_FILENO);
 }
 
 void rescue_inputs(const std::string& directory) {

@@ -1,7 +1,6 @@
 #include "fuzz/supervisor.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
@@ -104,6 +103,7 @@ class ExaminerProcess {
   [[noreturn]] void become(const std::string& directory) {
     setpgid(0, 0);  // a Ctrl-C at the terminal is the supervisor's
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    redirect_output(directory);
     try {
       examine(directory);
       _exit(0);
@@ -186,7 +186,7 @@ class Supervisor {
     }
     const std::int64_t now = milliseconds_now();
     if (started_at_ != 0) {
-      failed_starts_ = now - started_at_ < kFailedStart ? failed_starts_ + 1 : 0;
+      failed_starts_ = now - started_at_ < kFailedStart && !fuzzer_.was_killed() ? failed_starts_ + 1 : 0;
       if (failed_starts_ >= kMostFailedStarts) {
         throw EnvironmentError(
             fmt::format("libFuzzer ended {} times within {} s; the last line of {}/libfuzzer.log: {}", failed_starts_,
@@ -273,7 +273,11 @@ CampaignLock::CampaignLock(const std::string& directory) {
     throw InputError(fmt::format("--dir '{}' given, which cannot be written ({}); expected a directory that can",
                                  directory, std::strerror(errno)));
   }
-  if (flock(file_, LOCK_EX | LOCK_NB) != 0) {
+  // Of this process alone: one that it forks must not hold on to it.
+  struct flock whole {};
+  whole.l_type = F_WRLCK;
+  whole.l_whence = SEEK_SET;
+  if (fcntl(file_, F_SETLK, &whole) != 0) {
     close(file_);
     throw InputError(
         fmt::format("--dir '{}' given, where a campaign runs; expected one that does not: wait for it, or "
