@@ -54,15 +54,17 @@ TEST_P(BadInput, IsRefusedInOneLine) {
 
 INSTANTIATE_TEST_SUITE_P(
     Usage, BadInput,
-    ::testing::Values(
-        Bad{"no_command", {}, {"no command", "check, fuzz, replay, minimize, explain, compare, exposure, list", "--help"}},
-        Bad{"unknown_command", {"chek"}, {"'chek'", "expected one of check", "--help"}},
-        Bad{"empty_command", {""}, {"''", "expected one of check"}},
-        Bad{"unknown_option", {"check", "--tiem", "3s"}, {"--tiem", "tileproof check --help"}},
-        Bad{"option_twice", {"check", "--seed", "1", "--seed", "2"}, {"--seed", "At Most 1"}},
-        Bad{"value_missing", {"check", "--seed"}, {"--seed"}},
-        Bad{"list_of_what", {"list", "kernels"}, {"kernels", "subjects"}},
-        Bad{"device", {"check", "--device", "tpu"}, {"tpu", "cuda"}}, Bad{"replay_nothing", {"replay"}, {"CASE"}}),
+    ::testing::Values(Bad{"no_command",
+                          {},
+                          {"no command", "check, fuzz, replay, minimize, explain, compare, exposure, list", "--help"}},
+                      Bad{"unknown_command", {"chek"}, {"'chek'", "expected one of check", "--help"}},
+                      Bad{"empty_command", {""}, {"''", "expected one of check"}},
+                      Bad{"unknown_option", {"check", "--tiem", "3s"}, {"--tiem", "tileproof check --help"}},
+                      Bad{"option_twice", {"check", "--seed", "1", "--seed", "2"}, {"--seed", "At Most 1"}},
+                      Bad{"value_missing", {"check", "--seed"}, {"--seed"}},
+                      Bad{"list_of_what", {"list", "kernels"}, {"kernels", "subjects"}},
+                      Bad{"device", {"check", "--device", "tpu"}, {"tpu", "cuda"}},
+                      Bad{"replay_nothing", {"replay"}, {"CASE"}}),
     [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(
@@ -87,6 +89,21 @@ INSTANTIATE_TEST_SUITE_P(
                       Bad{"seed_large", {"check", "--seed", "18446744073709551616"}, {"18446744073709551615"}},
                       Bad{"bench_time", {"bench", "--time", "x"}, {"--time 'x'"}},
                       Bad{"bench_jobs", {"bench", "--jobs", "0"}, {"--jobs '0'"}}),
+    [](const auto& info) { return info.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(
+    Campaigns, BadInput,
+    ::testing::Values(Bad{"no_directory", {"fuzz"}, {"--dir"}},
+                      Bad{"time", {"fuzz", "--dir", "%D/new", "--time", "0"}, {"--time '0'"}},
+                      Bad{"jobs", {"fuzz", "--dir", "%D/new", "--jobs", "0"}, {"--jobs '0'"}},
+                      Bad{"seed", {"fuzz", "--dir", "%D/new", "--seed", "x"}, {"--seed 'x'"}},
+                      Bad{"sanitize", {"fuzz", "--dir", "%D/new", "--sanitize", "x"}, {"--sanitize 'x'"}},
+                      Bad{"timeout", {"fuzz", "--dir", "%D/new", "--timeout", "x"}, {"--timeout 'x'"}},
+                      Bad{"subject", {"fuzz", "gpu/*", "--dir", "%D/new"}, {"'gpu/*'"}},
+                      Bad{"property", {"fuzz", "--dir", "%D/new", "--property", "orakle"}, {"'orakle'"}},
+                      Bad{"a_file", {"fuzz", "--dir", "%D/regular"}, {"%D/regular", "no directory"}},
+                      Bad{"in_a_file", {"fuzz", "--dir", "%D/regular/new"}, {"%D/regular/new", "cannot be written"}},
+                      Bad{"other_things", {"fuzz", "--dir", "%D"}, {"%D", "other things"}}),
     [](const auto& info) { return info.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(

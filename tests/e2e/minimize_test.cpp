@@ -185,7 +185,8 @@ TEST(Minimize, ReplacesNoFileWhoseNameNobodyChose) {
   const Outcome outcome = run({.arguments = {"minimize", kLarge, "--subject", kFault, "--emit-test", "gtest"},
                                .environment = {},
                                .input = {},
-                               .directory = directory.path()});
+                               .directory = directory.path(),
+                               .program = {}});
   expect_refusal(outcome, 2, {"mla_rope_q_fwd_regression_test.cpp", "--test-file"});
   EXPECT_EQ(read_file(mine), "mine\n");
 }

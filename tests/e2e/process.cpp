@@ -139,11 +139,12 @@ Process::Process(const Start& start) : deadline_(now() + kGuardSeconds) {
     sigaddset(&defaults, signal);
   }
   posix_spawnattr_setsigdefault(&attributes, &defaults);
-  std::vector<std::string> words{TILEPROOF_BINARY};
+  const std::string program = start.program.empty() ? TILEPROOF_BINARY : start.program;
+  std::vector<std::string> words{program};
   words.insert(words.end(), start.arguments.begin(), start.arguments.end());
   std::vector<std::string> environment = environment_of(start);
   const int error =
-      posix_spawn(&pid_, TILEPROOF_BINARY, &actions, &attributes, pointers(words).data(), pointers(environment).data());
+      posix_spawn(&pid_, program.c_str(), &actions, &attributes, pointers(words).data(), pointers(environment).data());
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   for (const int file : {in, out.theirs, err.theirs}) {
@@ -154,7 +155,7 @@ Process::Process(const Start& start) : deadline_(now() + kGuardSeconds) {
   out_ = out.ours;
   err_ = err.ours;
   if (error != 0) {
-    give_up("cannot start " TILEPROOF_BINARY);
+    give_up("cannot start " + program);
   }
 }
 
@@ -221,6 +222,20 @@ std::vector<pid_t> Process::children() const {
   const std::string pid = std::to_string(pid_);
   std::istringstream list(read_file("/proc/" + pid + "/task/" + pid + "/children"));
   return {std::istream_iterator<pid_t>(list), {}};
+}
+
+std::vector<pid_t> descendants_of(pid_t pid) {
+  std::vector<pid_t> all;
+  std::error_code gone;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task", gone)) {
+    std::istringstream list(read_file(task.path().string() + "/children"));
+    for (pid_t child = 0; list >> child;) {
+      all.push_back(child);
+      const std::vector<pid_t> more = descendants_of(child);
+      all.insert(all.end(), more.begin(), more.end());
+    }
+  }
+  return all;
 }
 
 Outcome run(const Start& start) { return Process(start).wait(); }

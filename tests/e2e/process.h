@@ -19,6 +19,7 @@ struct Start {
   Sink out = Sink::pipe;
   Sink err = Sink::pipe;
   std::string directory;  // where it runs; empty: here
+  std::string program;    // empty: tileproof
 };
 
 struct Outcome {
@@ -57,6 +58,9 @@ bool has_terminals();
 
 Outcome run(const Start& start);
 Outcome tileproof(const std::vector<std::string>& arguments);
+
+// All that came of a process and have one of its line still there, each after its parent.
+std::vector<pid_t> descendants_of(pid_t pid);
 
 // Whether a process is there and no zombie.
 bool is_running(pid_t pid);
