@@ -4,9 +4,9 @@
 // the CPU.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -142,7 +142,7 @@ void run_in_campaign(const SubjectCase& one) {
 std::size_t put(const SubjectCase& one, std::uint8_t* out, std::size_t room) {
   const std::string encoded = bytes().encode(one);
   const std::size_t count = std::min(encoded.size(), room);
-  std::memcpy(out, encoded.data(), count);
+  std::copy_n(encoded.data(), count, out);
   return count;
 }
 

@@ -133,19 +133,19 @@ TEST(Minimize, SaysHowAWrongValueCameAbout) {
 }
 
 TEST(Minimize, SaysWhereNothingWasWritten) {
-  const Outcome rows =
-      tileproof({"minimize",
-                 "mla_rope_kv_split_bwd dtype=f32 layout=sbhd seq=2 batch=1 head_num=2 k_dim=4 v_dim=4 "
-                 "emb_dim=8 remove_interleaving=0 data=exact:0 | block_h=2",
-                 "--subject", "cpu/mla_rope_kv_split_bwd@unwritten_row_kv_bwd", "--property", "oracle"});
+  constexpr char kRows[] =
+      "mla_rope_kv_split_bwd dtype=f32 layout=sbhd seq=2 batch=1 head_num=2 k_dim=4 v_dim=4 "
+      "emb_dim=8 remove_interleaving=0 data=exact:0 | block_h=2";
+  const Outcome rows = tileproof(
+      {"minimize", kRows, "--subject", "cpu/mla_rope_kv_split_bwd@unwritten_row_kv_bwd", "--property", "oracle"});
   EXPECT_TRUE(contains(rows.out, "a column per head; o was not written:\n  token 0    o\n")) << rows.out;
   EXPECT_TRUE(contains(rows.out, "1 of 1 wrong elements hold what was there before the launch")) << rows.out;
   // A row that was written in part.
-  const Outcome halves =
-      tileproof({"minimize",
-                 "mla_rope_concat_fwd dtype=f32 layout=sbhd seq=1 batch=1 head_num=1 nope_dim=0 "
-                 "emb_dim=8 data=exact:0 | block_h=1",
-                 "--subject", "cpu/mla_rope_concat_fwd@unwritten_half_concat_fwd", "--property", "oracle"});
+  constexpr char kHalves[] =
+      "mla_rope_concat_fwd dtype=f32 layout=sbhd seq=1 batch=1 head_num=1 nope_dim=0 emb_dim=8 data=exact:0 | "
+      "block_h=1";
+  const Outcome halves = tileproof(
+      {"minimize", kHalves, "--subject", "cpu/mla_rope_concat_fwd@unwritten_half_concat_fwd", "--property", "oracle"});
   EXPECT_TRUE(contains(halves.out, "a column per head; x misses the reference:\n  token 0    x\n")) << halves.out;
   EXPECT_TRUE(contains(halves.out, "2 of 4 wrong elements hold what was there before the launch")) << halves.out;
   const Outcome written = tileproof({"minimize", kSmallest, "--subject", kFault, "--property", "guards"});

@@ -252,10 +252,11 @@ TEST_F(CampaignTest, SettingsAreReadAsTheyWereWritten) {
 
 TEST_F(CampaignTest, SettingsOfOthersAreRefused) {
   EXPECT_THROW(read_settings(directory_), InputError);
-  for (const char* text :
-       {"", "{", "[]", "{\"schema\": \"tileproof.campaign/2\"}", "{\"schema\": \"tileproof.campaign/1\"}",
-        "{\"schema\": \"tileproof.campaign/1\", \"subjects\": 3, \"properties\": [], \"seed\": 1, "
-        "\"sanitize_every\": 1, \"timeout\": 1}"}) {
+  constexpr char kSubjects[] =
+      R"({"schema": "tileproof.campaign/1", "subjects": 3, "properties": [], "seed": 1,
+          "sanitize_every": 1, "timeout": 1})";
+  for (const std::string text :
+       {"", "{", "[]", R"({"schema": "tileproof.campaign/2"})", R"({"schema": "tileproof.campaign/1"})", kSubjects}) {
     write("settings.json", text);
     EXPECT_THROW(read_settings(directory_), InputError) << text;
   }
